@@ -198,6 +198,9 @@ impl Evidence {
 
 #[cfg(test)]
 mod tests {
+    use orchestr_testbed::objects::container;
+    use serde_json::json;
+
     use super::*;
     use crate::events::InvolvedObject;
 
@@ -272,13 +275,10 @@ mod tests {
     fn lists_the_events_of_problems_that_began_before_the_watch() {
         let (mut evidence, now) = evidence([None]);
         let pod = |uid: &str, since: i64| {
-            let finished = Timestamp::from_second(since).unwrap();
-            let json = serde_json::json!({
-                "metadata": {"namespace": "shop", "name": uid, "uid": uid}, "spec": {"containers": [{"name": "app"}]},
-                "status": {"phase": "Running", "containerStatuses": [{"name": "app", "state": {"terminated": {
-                    "exitCode": 137, "finishedAt": finished.to_string()}}}]},
-            });
-            let pod = crate::pods::from_json(&json.to_string()).unwrap();
+            let finished = Timestamp::from_second(since).unwrap().to_string();
+            let app = container("app", json!({"state": {"terminated": {"exitCode": 137, "finishedAt": finished}}}));
+            let status = json!({"phase": "Running", "containerStatuses": [app]});
+            let pod = crate::pods::testing::pod(uid, json!({"metadata": {"uid": uid}, "status": status}));
             let thresholds = crate::diagnosis::Thresholds::default();
             let verdict = crate::diagnosis::assess(&pod, &crate::diagnosis::Facts::default(), &thresholds, wall());
             let crate::diagnosis::Health::Problem(finding) = verdict.health else { panic!("{verdict:?}") };

@@ -314,13 +314,11 @@ async fn get(client: &Client, path: &str) -> Result<RevisionObject, RolloutReadi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pods::Controller;
+    use crate::pods::testing::controller;
 
     fn pod(kind: &str, name: &str, label: &str, hash: &str) -> Pod {
-        let controller =
-            Controller { api_version: "apps/v1".into(), kind: kind.into(), name: name.into(), uid: "u".into() };
         let labels = vec![(label.into(), hash.into())];
-        Pod { namespace: "shop".into(), labels, controller: Some(controller), ..Pod::default() }
+        Pod { namespace: "shop".into(), labels, controller: Some(controller(kind, name, "u")), ..Pod::default() }
     }
 
     fn query(hash: &str) -> RolloutQuery {

@@ -93,13 +93,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pods::testing::controller;
 
     fn pod(namespace: &str, name: &str) -> Pod {
         Pod { namespace: namespace.into(), name: name.into(), ..Pod::default() }
     }
 
     fn job(name: &str) -> Controller {
-        Controller { api_version: "batch/v1".into(), kind: JOB.into(), name: name.into(), uid: name.into() }
+        controller(JOB, name, name)
     }
 
     #[test]

@@ -126,11 +126,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::diagnosis::JobFacts;
+    use crate::{diagnosis::JobFacts, pods::testing::controller};
 
     fn pod(kind: &str, name: &str, labels: &[(&str, &str)]) -> Pod {
-        let controller =
-            Controller { api_version: "batch/v1".into(), kind: kind.into(), name: name.into(), uid: "1".into() };
+        let controller = controller(kind, name, "1");
         let labels = labels.iter().map(|&(key, value)| (key.into(), value.into())).collect();
         Pod { controller: Some(controller), labels, ..Pod::default() }
     }

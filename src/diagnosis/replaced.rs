@@ -48,19 +48,11 @@ impl Replacements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pods::Controller;
+    use crate::pods::testing::controller;
 
     fn pod(kind: &str, name: &str, namespace: &str, created: i64) -> Pod {
-        let (api_version, uid) = ("apps/v1".into(), "u".into());
-        let controller = Controller { api_version, kind: kind.into(), name: name.into(), uid };
-        let created = Timestamp::from_second(created).ok();
-        Pod {
-            namespace: namespace.into(),
-            phase: "Running".into(),
-            controller: Some(controller),
-            created,
-            ..Pod::default()
-        }
+        let (controller, created) = (Some(controller(kind, name, "u")), Timestamp::from_second(created).ok());
+        Pod { namespace: namespace.into(), phase: "Running".into(), controller, created, ..Pod::default() }
     }
 
     #[test]

@@ -218,19 +218,13 @@ fn seconds(time: Timestamp) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pods::Controller;
+    use crate::pods::testing::controller;
 
     fn pod(namespace: &str, owner: &str, hash: &str, created: i64) -> Pod {
-        let controller = Controller {
-            api_version: "apps/v1".into(),
-            kind: "ReplicaSet".into(),
-            name: format!("{owner}-{hash}").into(),
-            uid: String::new().into(),
-        };
         Pod {
             namespace: namespace.into(),
             labels: vec![("app".into(), "web".into()), ("pod-template-hash".into(), hash.into())],
-            controller: Some(controller),
+            controller: Some(controller("ReplicaSet", &format!("{owner}-{hash}"), "")),
             created: Timestamp::from_second(created).ok(),
             ..Pod::default()
         }

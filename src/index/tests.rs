@@ -3,6 +3,7 @@ mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orchestr_testbed::objects::{container, controlled_by, status};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -216,14 +217,9 @@ fn returns_the_views_that_a_change_affects() {
 fn names_the_views_of_a_jobs_failed_pods() {
     let mut index = Index::new(LOOKBACK);
     let [shop, _bank] = ["shop", "bank"].map(|name| index.add_view(scope(json!({"namespaces": [name]}))));
-    let failed = json!({
-        "metadata": {
-            "uid": "1", "namespace": "shop", "name": "sums-x2x7k",
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "sums", "uid": "j1", "controller": true}],
-        },
-        "status": {"phase": "Failed"},
-    });
-    index.apply(Box::new(serde_json::from_value(failed).unwrap()), now());
+    let metadata = json!({"uid": "1", "ownerReferences": controlled_by("Job", "sums", "j1")});
+    let failed = crate::pods::testing::pod("sums-x2x7k", json!({"metadata": metadata, "status": {"phase": "Failed"}}));
+    index.apply(Box::new(failed), now());
     assert_eq!(index.views_of_job("j1"), [shop]);
     assert_eq!(index.views_of_job("j2"), []);
     let jobs: Vec<_> = index.suspect_jobs().map(|(pod, job)| (pod.name.as_str(), job.name.as_str())).collect();
@@ -316,21 +312,16 @@ fn keeps_restarts_within_the_lookback() {
 /// A pod of the Deployment `web`, created at this time, whose container failed at its start and then ran.
 fn of_deployment(number: u64, created: &str, phase: &str, failed: bool) -> Box<Pod> {
     let last = failed.then(|| json!({"terminated": {"exitCode": 1, "finishedAt": created}}));
-    let json = json!({
+    let running = json!({"running": {"startedAt": created}});
+    let app = json!({"ready": true, "started": true, "restartCount": 1, "state": running, "lastState": last});
+    let changes = json!({
         "metadata": {
-            "uid": number.to_string(), "namespace": "shop", "name": format!("web-1-{number}"),
-            "labels": {"pod-template-hash": "1"}, "creationTimestamp": created,
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": true}],
+            "uid": number.to_string(), "labels": {"pod-template-hash": "1"}, "creationTimestamp": created,
+            "ownerReferences": controlled_by("ReplicaSet", "web-1", "r"),
         },
-        "status": {
-            "phase": phase, "conditions": [{"type": "Ready", "status": "True"}],
-            "containerStatuses": [{
-                "name": "app", "ready": true, "restartCount": 1, "state": {"running": {"startedAt": created}},
-                "lastState": last.unwrap_or_default(),
-            }],
-        },
+        "status": status(phase, true, created, [container("app", app)]),
     });
-    Box::new(serde_json::from_value(json).unwrap())
+    Box::new(crate::pods::testing::pod(&format!("web-1-{number}"), changes))
 }
 
 #[test]

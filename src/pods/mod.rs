@@ -12,6 +12,9 @@ mod uid;
 mod watch;
 mod watched_pod;
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 pub use bounds::Omitted;
 pub(crate) use bounds::text_size;
 pub use history::{History, StartCause};

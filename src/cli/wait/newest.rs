@@ -185,6 +185,7 @@ impl Revision {
 
 #[cfg(test)]
 mod tests {
+    use orchestr_testbed::objects::controlled_by;
     use serde_json::{Value, json};
 
     use super::*;
@@ -196,7 +197,7 @@ mod tests {
                 "metadata": {
                     "name": format!("cart-{hash}"), "uid": format!("rs-{hash}"), "labels": labels,
                     "annotations": {REVISION_NUMBER: number},
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": controller, "controller": true}],
+                    "ownerReferences": controlled_by("Deployment", "cart", controller),
                 },
                 "spec": {"selector": {}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": image}]}}},
             }))
@@ -218,9 +219,8 @@ mod tests {
     }
 
     fn pod(controller: &str, labels: Value) -> Pod {
-        let pod = json!({"metadata": {"name": "p", "labels": labels, "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "X", "name": "x", "uid": controller, "controller": true}]}});
-        crate::pods::from_json(&pod.to_string()).unwrap()
+        let owners = controlled_by("X", "x", controller);
+        crate::pods::testing::pod("p", json!({"metadata": {"labels": labels, "ownerReferences": owners}}))
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn the_newest_revision_of_a_daemon_set_has_the_highest_number() {
         let revision = |hash: &str, number: i64, controller: &str| {
-            let owners = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": controller, "controller": true}]);
+            let owners = controlled_by("DaemonSet", "agent", controller);
             Revision::of_controller_revision(
                 serde_json::from_value(json!({
                     "metadata": {"name": format!("agent-{hash}"), "uid": hash, "labels": {REVISION_HASH: hash}, "ownerReferences": owners},

@@ -233,11 +233,8 @@ mod tests {
     }
 
     fn pod(state: Value, last: Value) -> Pod {
-        let status = json!({"name": "app", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state, "lastState": last});
-        crate::pods::from_json(
-            &json!({"metadata": {"name": "a"}, "status": {"containerStatuses": [status]}}).to_string(),
-        )
-        .unwrap()
+        let app = orchestr_testbed::objects::container("app", json!({"state": state, "lastState": last}));
+        crate::pods::testing::pod("a", json!({"status": {"containerStatuses": [app]}}))
     }
 
     fn ended(from: i64, to: i64) -> Value {

@@ -1,12 +1,14 @@
 //! Tests of workloads over time.
 
 use jiff::SignedDuration;
+use orchestr_testbed::objects::controlled_by;
 use serde_json::{Value, json};
 
 use super::{object::Workload, *};
 use crate::{
     api::{Cause, Incident, Severity},
     events::InvolvedObject,
+    pods::testing::controller,
     report::MissingPods,
 };
 
@@ -55,8 +57,7 @@ fn workload(kind: WorkloadKind, name: &str, spec: Value, status: Value) -> Workl
     json["spec"]["template"] = json!({"metadata": {"labels": {"app": "api"}}});
     if kind == WorkloadKind::ReplicaSet {
         let deployment = name.rsplit_once('-').map_or(name, |(deployment, _)| deployment);
-        json["metadata"]["ownerReferences"] = json!([
-            {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment, "uid": "d", "controller": true}]);
+        json["metadata"]["ownerReferences"] = controlled_by("Deployment", deployment, "d");
     }
     WorkloadReading::Read(Box::new(Workload::new(kind, &serde_json::from_value(json).unwrap(), None)))
 }
@@ -692,12 +693,7 @@ fn an_event_in_another_namespace_takes_no_workload_over() {
     sequence.event(&forged);
     let pod = |namespace: &str| Pod {
         namespace: namespace.into(),
-        controller: Some(crate::pods::Controller {
-            api_version: "apps/v1".into(),
-            kind: "ReplicaSet".into(),
-            name: "api-5d9f".into(),
-            uid: "uid-api-5d9f".into(),
-        }),
+        controller: Some(controller("ReplicaSet", "api-5d9f", "uid-api-5d9f")),
         ..Pod::default()
     };
     assert_eq!(sequence.reads(), ["other"]);

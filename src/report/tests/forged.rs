@@ -1,6 +1,7 @@
 //! What a tenant can make an object say about the pods of other namespaces that it selects. Pods are as a kubelet writes
 //! them, which a tenant cannot; the events about one's own pods may say anything, and so may one's own registry.
 
+use orchestr_testbed::objects::{self, container, controlled_by, status};
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,23 +13,13 @@ const NOW: i64 = 10_000;
 
 /// A pod that a kubelet has reported on.
 fn reported(namespace: &str, owner: &str, node: &str, image: &str, waiting: Value) -> Value {
-    json!({
-        "metadata": {
-            "name": owner, "namespace": namespace, "uid": "1", "creationTimestamp": "1970-01-01T00:10:00Z",
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "2", "controller": true,
-            }],
-        },
-        "spec": {"nodeName": node, "containers": [{"name": "app", "image": image}]},
-        "status": {
-            "phase": "Pending", "startTime": "1970-01-01T00:10:00Z",
-            "conditions": [
-                {"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": "1970-01-01T00:10:00Z"},
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:10:00Z"},
-            ],
-            "containerStatuses": [{"name": "app", "ready": false, "restartCount": 0, "state": {"waiting": waiting}}],
-        },
-    })
+    let since = "1970-01-01T00:10:00Z";
+    let mut status = status("Pending", false, since, [container("app", json!({"state": {"waiting": waiting}}))]);
+    status["conditions"][1]["type"] = json!("PodReadyToStartContainers");
+    let owners = controlled_by("StatefulSet", owner, "2");
+    let metadata = json!({"uid": "1", "creationTimestamp": since, "ownerReferences": owners});
+    let spec = json!({"nodeName": node, "containers": [{"name": "app", "image": image}]});
+    objects::pod(namespace, owner, json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
 fn creating(namespace: &str, owner: &str, node: &str) -> Value {

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use orchestr_testbed::objects::controlled_by;
 use serde_json::{Value, json};
 
 use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject, pods::Controller};
@@ -36,7 +37,7 @@ fn replica_set(hash: &str, number: &str, image: &str) -> Revision {
     let set = json!({
         "metadata": {
             "name": format!("cart-{hash}"), "uid": hash, "annotations": {"deployment.kubernetes.io/revision": number},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": true}],
+            "ownerReferences": controlled_by("Deployment", "cart", "d"),
         },
         "spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}},
     });
@@ -45,14 +46,9 @@ fn replica_set(hash: &str, number: &str, image: &str) -> Revision {
 }
 
 fn pod(hash: &str, status: Value) -> Pod {
-    let pod = json!({
-        "metadata": {
-            "name": format!("cart-{hash}-x"), "labels": {"pod-template-hash": hash},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("cart-{hash}"), "uid": hash, "controller": true}],
-        },
-        "status": status,
-    });
-    crate::pods::from_json(&pod.to_string()).unwrap()
+    let owners = controlled_by("ReplicaSet", &format!("cart-{hash}"), hash);
+    let metadata = json!({"labels": {"pod-template-hash": hash}, "ownerReferences": owners});
+    crate::pods::testing::pod(&format!("cart-{hash}-x"), json!({"metadata": metadata, "status": status}))
 }
 
 fn cart(pods: Vec<Pod>) -> Gathered {
@@ -157,7 +153,7 @@ fn a_failed_run_is_no_problem_after_a_later_run_has_succeeded() {
     let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
     let object = json!({
         "metadata": {"name": "export-1", "uid": "j",
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "export", "uid": "c", "controller": true}]},
+            "ownerReferences": controlled_by("CronJob", "export", "c")},
         "spec": {"template": {}},
         "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too many",
             "lastTransitionTime": "2026-03-01T10:00:00Z"}]},

@@ -1,5 +1,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
+use orchestr_testbed::objects::{self, controlled_by, merged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ fn replica_set(hash: &str, number: &str) -> Revision {
         serde_json::from_value(json!({
             "metadata": {"name": format!("cart-{hash}"), "uid": format!("rs-{hash}"),
                 "annotations": {"deployment.kubernetes.io/revision": number},
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": true}]},
+                "ownerReferences": controlled_by("Deployment", "cart", "d")},
         }))
         .unwrap(),
     )
@@ -58,28 +59,18 @@ fn revisions() -> [Revision; 2] {
 /// A pod of the ReplicaSet with this hash.
 fn pod(hash: &str, name: &str, status: Value) -> Pod {
     let node = if status["phase"] == "Pending" && status.get("startTime").is_none() { "" } else { "node-1" };
-    let json = json!({
-        "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"), "creationTimestamp": text(0),
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("cart-{hash}"),
-                "uid": format!("rs-{hash}"), "controller": true}]},
-        "spec": {"nodeName": node, "containers": [{"name": "app", "image": "registry.example/cart:2",
-            "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
-            "startupProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1, "failureThreshold": 30}}]},
-        "status": status,
-    });
-    crate::pods::from_json(&json.to_string()).unwrap()
+    let owners = controlled_by("ReplicaSet", &format!("cart-{hash}"), format!("rs-{hash}"));
+    let app = json!({"name": "app", "image": "registry.example/cart:2",
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
+        "startupProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1, "failureThreshold": 30}});
+    let metadata = json!({"creationTimestamp": text(0), "ownerReferences": owners});
+    let spec = json!({"nodeName": node, "containers": [app]});
+    crate::pods::testing::pod(name, json!({"metadata": metadata, "spec": spec, "status": status}))
 }
 
 fn status(phase: &str, is_ready: bool, container: Value) -> Value {
-    let mut full = json!({"name": "app", "ready": is_ready, "started": is_ready, "restartCount": 0, "image": "", "imageID": "",
-        "lastState": {}, "state": {}});
-    full.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
-    let ready = if is_ready { "True" } else { "False" };
-    json!({
-        "phase": phase, "startTime": text(0), "containerStatuses": [full],
-        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": text(0)},
-            {"type": "Ready", "status": ready, "lastTransitionTime": text(0)}],
-    })
+    let app = objects::container("app", merged(json!({"ready": is_ready, "started": is_ready}), &container));
+    objects::status(phase, is_ready, &text(0), [app])
 }
 
 fn ready() -> Value {

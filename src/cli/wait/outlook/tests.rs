@@ -1,3 +1,4 @@
+use orchestr_testbed::objects;
 use serde_json::{Value, json};
 
 use super::*;
@@ -27,22 +28,12 @@ fn pod(age: i64, container: Value) -> Pod {
 }
 
 fn pod_with(age: i64, container: Value, changes: Value) -> Pod {
-    let mut status = json!({
-        "name": "app", "ready": false, "restartCount": 0, "image": "", "imageID": "", "lastState": {}, "state": {},
+    let app = json!({"name": "app", "image": "registry.example/cart:9"});
+    let base = json!({
+        "metadata": {"creationTimestamp": ago(age)}, "spec": {"nodeName": "n", "containers": [app]},
+        "status": objects::status("Pending", false, &ago(age), [objects::container("app", container)]),
     });
-    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
-    let mut pod = json!({
-        "metadata": {"name": "cart-a", "namespace": "shop", "uid": "u", "creationTimestamp": ago(age)},
-        "spec": {"nodeName": "n", "containers": [{"name": "app", "image": "registry.example/cart:9"}]},
-        "status": {
-            "phase": "Pending", "startTime": ago(age),
-            "conditions": [
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(age)},
-                {"type": "Ready", "status": "False", "lastTransitionTime": ago(age)},
-            ],
-            "containerStatuses": [status],
-        },
-    });
+    let mut pod = objects::pod("shop", "cart-a", base);
     for (field, value) in changes.as_object().unwrap() {
         *pod.pointer_mut(field).unwrap() = value.clone();
     }
