@@ -264,7 +264,7 @@ fn an_object_asks_again_if_an_end_is_evicted_before_it_is_redacted() {
     let (mut store, now) = (TailStore::new(limits), Instant::now());
     let [first, second] = [1, 2].map(|restarts| request(restarts, 20, false));
     let [one, other] = ["one", "other"].map(|name| asker("shop", name));
-    let mut read = |store: &mut TailStore, request: &LogRequest, asker: &Asker| {
+    let read = |store: &mut TailStore, request: &LogRequest, asker: &Asker| {
         assert!(store.ask(request, asker, now).is_lacking);
         let (read, (), _turn) = store.next_read(now, |_| Some(())).unwrap();
         store.read_ended(&read.instance, result("about twenty bytes", &read, None), now)

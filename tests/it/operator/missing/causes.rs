@@ -229,7 +229,7 @@ async fn reports_pods_of_a_cron_jobs_job_whose_webhook_fails() {
         "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": job_spec}},
     });
     let cron_job = cron_jobs.create(&PostParams::default(), &serde_json::from_value(cron_job).unwrap()).await.unwrap();
-    let owners = controlled_by("CronJob", "nightly", &cron_job.metadata.uid.unwrap());
+    let owners = controlled_by("CronJob", "nightly", cron_job.metadata.uid.unwrap());
     let job = env.owned_workload("Job", "nightly-29", owners, json!({}), json!({})).await;
     let refusal = refused(&env, &job, None).await;
     job.failed_create(&format!("Error creating: {refusal}"), 60).await;
