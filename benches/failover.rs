@@ -16,16 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::{
-    api::coordination::v1::Lease, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams, PostParams},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt, api::PostParams};
 use orchestr::api::{Orchestr, crd::crd};
 use orchestr_testbed::{
-    ControlPlane, Options, eventually,
+    ControlPlane, Options,
     objects::{pod, stored},
     until,
 };
@@ -47,13 +42,8 @@ struct Replica {
 async fn main() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let client = plane.admin()?;
-    let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    crds.patch(&crd().name_any(), &PatchParams::apply("bench").force(), &Patch::Apply(&crd())).await?;
+    plane.install(&crd()).await?;
     let objects = Api::<Orchestr>::namespaced(client.clone(), NAMESPACE);
-    eventually("the API server serves orchestrs", LIMIT, async || {
-        objects.list(&ListParams::default()).await.map(drop).map_err(|error| error.to_string())
-    })
-    .await?;
     let evicted = json!({"phase": "Failed", "reason": "Evicted"});
     let (key, pod) = stored("pods", &pod(NAMESPACE, "cart-0", json!({"status": evicted})));
     plane.put(&key, pod).await?;

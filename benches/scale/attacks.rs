@@ -16,7 +16,7 @@ use orchestr_testbed::{
     pods::{Shape, filler},
 };
 
-use crate::{Flags, Outcome, cluster::install_crd, figures::Figures, process::Process, trouble};
+use crate::{Flags, Outcome, figures::Figures, process::Process, trouble};
 
 /// The pods of the rest of the cluster.
 const PODS: usize = 2_000;
@@ -97,7 +97,7 @@ async fn measure(flags: &Flags, attacks: &[Attack]) -> Outcome<Measured> {
     let shape = Shape { nodes: 10, ..Shape::default() };
     let plane = ControlPlane::start(Options::default()).await?;
     plane.load_at_rest((0..PODS).map(|index| filler(index, &shape))).await?;
-    install_crd(&plane.admin()?).await?;
+    plane.install(&orchestr::api::crd::crd()).await?;
     for folder in ["deploy", "deploy/tenancy"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let output = plane.kubectl(&["apply", "-k", &path.to_string_lossy()], None).await?;

@@ -8,12 +8,10 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use http_body_util::BodyExt;
-use k8s_openapi::{
-    api::rbac::v1::ClusterRoleBinding, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::{
     Api, Client,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
     client::Body,
 };
 use orchestr::api::{Orchestr, crd::crd};
@@ -23,7 +21,7 @@ use orchestr_testbed::{
 };
 use serde_json::json;
 
-use crate::{Outcome, trouble};
+use crate::Outcome;
 
 /// The namespace of the `Orchestr` objects.
 pub const NAMESPACE: &str = "orchestr-bench";
@@ -61,7 +59,7 @@ impl Cluster {
         }))?;
         Api::<ClusterRoleBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
         let kubeconfig = plane.service_account(NAMESPACE, ACCOUNT).await?.kubeconfig().to_owned();
-        install_crd(&client).await?;
+        plane.install(&crd()).await?;
 
         let kubelet = Kubelet::start(&plane, "node-0").await?;
         kubelet.script_default(Answer::text(log_of(80)));
@@ -201,17 +199,4 @@ pub fn log_of(lines: usize) -> String {
             )
         })
         .collect()
-}
-
-pub async fn install_crd(client: &Client) -> Outcome {
-    let crd = crd();
-    let name = crd.metadata.name.clone().ok_or_else(|| trouble("a CRD without a name".to_owned()))?;
-    let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    crds.patch(&name, &PatchParams::apply("bench").force(), &Patch::Apply(&crd)).await?;
-    let objects = Api::<Orchestr>::all(client.clone());
-    eventually("the API server serves orchestrs", TIMEOUT, async || {
-        objects.list(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
-    })
-    .await?;
-    Ok(())
 }

@@ -7,13 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::{
-    core::v1::{Namespace, ServiceAccount},
-    rbac::v1::ClusterRole,
+use k8s_openapi::{
+    api::{
+        core::v1::{Namespace, ServiceAccount},
+        rbac::v1::ClusterRole,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 
 use crate::{
@@ -23,6 +26,7 @@ use crate::{
     port,
     process::{Process, run_dir},
     programs,
+    wait::eventually,
 };
 
 /// The limit for a program to become ready. It usually takes 3 s, but much longer on a busy machine with 150,000 pods.
@@ -285,6 +289,24 @@ impl ControlPlane {
                 other => return other,
             }
         }
+    }
+
+    /// Installs a CRD, and waits until its objects are served. May run concurrently.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it or does not serve it.
+    pub async fn install(&self, crd: &CustomResourceDefinition) -> Result<()> {
+        let client = self.admin()?;
+        let crds = Api::<CustomResourceDefinition>::all(client.clone());
+        crds.patch(&crd.name_any(), &PatchParams::apply("tests").force(), &Patch::Apply(crd)).await?;
+        let version = crd.spec.versions.first().map_or("", |version| &version.name);
+        let path = format!("/apis/{}/{version}/{}?limit=1", crd.spec.group, crd.spec.names.plural);
+        eventually("the API server serves the objects", READY, async || {
+            let list = get(&path).map_err(|error| error.to_string())?;
+            client.request_text(list).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await
     }
 
     /// The API server's own metrics, as text.
