@@ -8,12 +8,11 @@ use super::{
     alert::Alert,
     common_cause::Grouped,
     formats::{MessageBudget, receiver},
+    lifecycle::{Event, Life},
     muted,
     notification::{Farewell, Notification, Storm, count_reasons},
     plan_input::PlanInput,
-    refusal, retry,
-    sending::Sending,
-    storm,
+    refusal, retry, storm,
     times::{elapses_at, has_elapsed, later},
     webhook_state::{WebhookState, is_ongoing},
 };
@@ -36,6 +35,7 @@ pub(super) struct Envelope {
 /// Reverts the marked alerts that do not fit into one message. Firing alerts precede resolved ones, the oldest first.
 pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
     let mut budget = MessageBudget::of(receiver(webhook.policy.format));
+    let at = webhook.circumstances();
     for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
         let excess: Vec<String> = alerts_where(webhook, |alert| alert.phase == phase)
             .into_iter()
@@ -43,7 +43,7 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
             .map(|alert| alert.key)
             .collect();
         let excess = webhook.status.alerts.iter_mut().filter(|alert| excess.contains(&alert.key));
-        excess.for_each(|alert| Sending::from(alert).revert());
+        excess.for_each(|alert| _ = Life::from(alert).on(Event::LeftOut, at));
     }
 }
 

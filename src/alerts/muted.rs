@@ -28,8 +28,11 @@ const MAX_INCIDENTS: usize = 16;
 /// The longest reason that the status stores, so that it stays small. Those of the kubelet are shorter.
 const REASON: usize = 40;
 
-/// Whether the incident of an alert that was not sent yet would be held back now if it had not ended.
-fn would_be_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+/// Whether the incident of an alert is held back now, or would be if it had not ended.
+pub(super) fn holds_back(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+    if webhook.is_muted(alert) {
+        return true;
+    }
     if alert.gone_since.is_none() || webhook.incidents.contains_key(alert.key.as_str()) {
         return false;
     }
@@ -52,38 +55,19 @@ fn would_be_muted(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     }
 }
 
-/// Takes back alerts that were not sent yet, and whose incidents are held back now.
-pub(super) fn withdraw(webhook: &mut WebhookState<'_>) {
-    let maybe_delivered = webhook.may_be_delivered();
-    let mut withdrawn: Vec<MutedIncident> = Vec::new();
-    let mut alerts = std::mem::take(&mut webhook.status.alerts);
-    alerts.retain_mut(|alert| {
-        let is_unsent = match alert.phase {
-            AlertPhase::Queued => true,
-            AlertPhase::Announcing => alert.sent_at.is_none() && !maybe_delivered,
-            AlertPhase::Firing | AlertPhase::Resolving | AlertPhase::Resolved => false,
-        };
-        let is_withdrawn = is_unsent && (webhook.is_muted(alert) || would_be_muted(webhook, alert));
-        if is_withdrawn && alert.began_elsewhere {
-            // The earlier receiver was sent it, so its end must be sent.
-            alert.phase = AlertPhase::Firing;
-            return true;
-        }
-        if is_withdrawn {
-            let own = alert.members.is_empty().then_some(&alert.key);
-            let keys = own.into_iter().chain(&alert.members);
-            let reason = |key: &String| if own == Some(key) { stored_reason(&alert.reason) } else { String::new() };
-            let gone_since = &alert.gone_since;
-            withdrawn.extend(keys.map(|key| MutedIncident {
-                key: key.clone(),
-                reason: reason(key),
-                gone_since: gone_since.clone(),
-            }));
-        }
-        !is_withdrawn
-    });
-    webhook.status.alerts = alerts;
-    // They were due, even if they have returned just now: their end is to be counted.
+/// The incidents of an alert that is taken back because they are held back.
+pub(super) fn incidents(alert: &AlertStatus) -> Vec<MutedIncident> {
+    let gone_since = &alert.gone_since;
+    let muted = |key: &String, reason| MutedIncident { key: key.clone(), reason, gone_since: gone_since.clone() };
+    if alert.members.is_empty() {
+        return vec![muted(&alert.key, stored_reason(&alert.reason))];
+    }
+    alert.members.iter().map(|key| muted(key, String::new())).collect()
+}
+
+/// Lists incidents whose alerts were taken back. They were due, even if they have returned just now: their end is to be
+/// counted.
+pub(super) fn list(webhook: &mut WebhookState<'_>, withdrawn: Vec<MutedIncident>) {
     for incident in withdrawn {
         let muted = webhook.status.muted.get_or_insert_default();
         if muted.incidents.iter().any(|listed| listed.key == incident.key) {

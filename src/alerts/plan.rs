@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use super::{
     common_cause::Grouped,
     compose::{Envelope, compose, new_id, repeat_at, revert_excess},
+    lifecycle::{Event, Life},
     muted,
     notification::Notification,
     plan_input::PlanInput,
@@ -176,15 +177,13 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
         // A message that is sent anyway includes the current count.
         storm::mark(webhook);
     }
-    let phases: HashMap<String, AlertPhase> = changed
-        .into_iter()
-        .map(|alert| {
-            let phase = if webhook.begins(&alert) { AlertPhase::Announcing } else { AlertPhase::Resolving };
-            (alert.key, phase)
-        })
-        .collect();
+    let event = |alert: &AlertStatus| if webhook.begins(alert) { Event::Announced } else { Event::EndAnnounced };
+    let events: HashMap<String, Event<'_>> = changed.iter().map(|alert| (alert.key.clone(), event(alert))).collect();
+    let at = webhook.circumstances();
     for alert in &mut webhook.status.alerts {
-        alert.phase = phases.get(&alert.key).copied().unwrap_or(alert.phase);
+        if let Some(event) = events.get(&alert.key) {
+            Life::from(alert).on(*event, at);
+        }
     }
 }
 
@@ -208,7 +207,9 @@ fn mark_repeat(webhook: &mut WebhookState<'_>) {
     match oldest {
         Some(sent_at) if storm_sent_at.is_none_or(|storm| sent_at.is_some_and(|alert| alert <= storm)) => {
             let is_oldest = |alert: &&mut AlertStatus| keys.contains(&alert.key) && alert.phase == AlertPhase::Firing;
-            webhook.status.alerts.iter_mut().filter(is_oldest).for_each(|alert| alert.phase = AlertPhase::Announcing);
+            let at = webhook.circumstances();
+            let oldest = webhook.status.alerts.iter_mut().filter(is_oldest);
+            oldest.for_each(|alert| _ = Life::from(alert).on(Event::Announced, at));
         }
         _ => storm::mark(webhook),
     }

@@ -5,11 +5,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     alert::Alert,
+    lifecycle::{Circumstances, Event, Life},
     notification::Notification,
     refusal,
     retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
-    sending::Sending,
     times::{later, whole_seconds},
 };
 use crate::api::{AlertPhase, DeliveryError, Mention, MessageKind, Severity, WebhookStatus};
@@ -93,26 +93,25 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
     keep_held_back(state, sent);
     // A repetition counts the firing alerts that it has no space to name: they are repeated too.
     let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0 && !is_part;
+    let at = Circumstances { now, maybe_delivered: false };
     for alert in &mut state.alerts {
         let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
-        let phase = match alert.phase {
-            AlertPhase::Announcing if named(&sent.started) => AlertPhase::Firing,
-            AlertPhase::Resolving if named(&sent.resolved) => AlertPhase::Resolved,
-            AlertPhase::Firing if repeats_all && alert.refused_at.is_none() || named(&sent.ongoing) => {
-                AlertPhase::Firing
-            }
-            _ => continue,
+        let is_sent = match alert.phase {
+            AlertPhase::Announcing => named(&sent.started),
+            AlertPhase::Resolving => named(&sent.resolved),
+            AlertPhase::Firing => repeats_all && alert.refused_at.is_none() || named(&sent.ongoing),
+            AlertPhase::Queued | AlertPhase::Resolved => false,
         };
-        let is_news = named(&sent.started) || named(&sent.resolved);
-        Sending::from(&mut *alert).settle(phase, now);
-        alert.refused_at.take_if(|_| is_news);
+        if is_sent {
+            Life::from(alert).on(Event::Accepted, at);
+        }
     }
     record_mentions(state, sent, now);
     let Some(storm) = &mut state.storm else { return };
     match storm.phase {
         AlertPhase::Resolving => state.storm = None,
         AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
-            Sending::from(&mut *storm).settle(AlertPhase::Firing, now);
+            Life::from(&mut *storm).on(Event::Accepted, at);
             storm.refused_at = None;
         }
         _ => {}

@@ -17,9 +17,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
+    lifecycle::{self, Circumstances, Event, Life},
     notification::Notification,
     policy::NotificationPolicy,
-    sending::{self, Sending},
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::WebhookState,
 };
@@ -43,7 +43,7 @@ pub(super) fn reduce(state: &mut WebhookStatus, sent: &Notification, now: Timest
     if sent.kind == MessageKind::Resend {
         match less(state.resend_detail) {
             Some(detail) => state.resend_detail = detail,
-            None => announce_again(state),
+            None => announce_again(state, now),
         }
         return true;
     }
@@ -68,7 +68,7 @@ fn less(detail: Detail) -> Option<Detail> {
 
 /// Takes the message apart, or marks the only incident that it is about.
 fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> bool {
-    let included = sending::all(state).filter(|own| own.phase.is_pending()).count();
+    let included = lifecycle::all(state).filter(|own| own.phase.is_pending()).count();
     if included == 0 {
         // A repetition, which names nothing at this detail. Its alerts are repeated in parts that name them.
         let repeated = state.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
@@ -88,9 +88,8 @@ fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> 
         }
     }
     let refused_at = (included == 1).then(|| whole_seconds(now));
-    for mut own in sending::all(state).filter(|own| own.phase.is_pending()) {
-        own.refuse(refused_at.as_ref(), pending.maybe_delivered);
-    }
+    let at = Circumstances { now, maybe_delivered: pending.maybe_delivered };
+    lifecycle::all(state).for_each(|mut life| _ = life.on(Event::Refused(refused_at.as_ref()), at));
     true
 }
 
@@ -101,17 +100,18 @@ fn half(number: usize) -> i64 {
 
 /// Lets all firing alerts be sent again as if they began, in parts: a receiver that has to be sent all alerts again and again
 /// refuses them together. An incident that has ended, but may return, begins only if it does.
-fn announce_again(state: &mut WebhookStatus) {
+fn announce_again(state: &mut WebhookStatus, now: Timestamp) {
+    let at = Circumstances { now, maybe_delivered: false };
     let mut number = 0;
     let lasts = |alert: &&mut AlertStatus| {
         alert.phase == AlertPhase::Firing && alert.refused_at.is_none() && alert.gone_since.is_none()
     };
     for alert in state.alerts.iter_mut().filter(lasts) {
-        Sending::from(alert).begin_again();
+        Life::from(alert).on(Event::BeginsAgain, at);
         number += 1;
     }
     if let Some(storm) = state.storm.as_mut().filter(|storm| storm.phase == AlertPhase::Firing) {
-        Sending::from(storm).begin_again();
+        Life::from(storm).on(Event::BeginsAgain, at);
     }
     state.part_size = half(number);
     state.resend_detail = Detail::Full;
@@ -160,7 +160,7 @@ fn refuses_all(state: &WebhookStatus) -> bool {
 
 /// Forgets what the receiver refused, because the webhook or its Secret has changed.
 pub(super) fn forget(state: &mut WebhookStatus) {
-    sending::all(state).for_each(|own| *own.refused_at = None);
+    lifecycle::all(state).for_each(|own| *own.refused_at = None);
     (state.part_size, state.resend_detail, state.last_refusal) = (0, Detail::Full, None);
     state.accepts_others = false;
 }

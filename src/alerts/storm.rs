@@ -7,9 +7,9 @@
 
 use super::{
     incident::Incident,
+    lifecycle::{Event, Life},
     notification::Storm,
     refusal, sanitize,
-    sending::Sending,
     times::{elapses_at, has_elapsed, whole_seconds},
     webhook_state::WebhookState,
 };
@@ -18,7 +18,8 @@ use crate::api::{AlertPhase, Severity, StormStatus};
 /// Updates the storm from the incidents in `overflow`.
 pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let count = i64::try_from(webhook.overflow.len()).unwrap_or(i64::MAX);
-    let maybe_delivered = webhook.may_be_delivered();
+    let at = webhook.circumstances();
+    let maybe_delivered = at.maybe_delivered;
     let Some(mut storm) = webhook.status.storm.take() else {
         if count > 0 {
             webhook.status.storm = Some(StormStatus {
@@ -39,8 +40,8 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let maybe_sent = storm.has_begun() || storm.phase == AlertPhase::Announcing && maybe_delivered;
     match storm.phase {
         AlertPhase::Resolving => {
-            if count > 0 && !maybe_delivered {
-                Sending::from(&mut storm).resume();
+            if count > 0 {
+                Life::from(&mut storm).on(Event::Lasts, at);
             }
         }
         AlertPhase::Queued | AlertPhase::Announcing if !maybe_sent => {
@@ -58,7 +59,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         _ => {
             if storm.phase == AlertPhase::Announcing && !maybe_delivered && is_muted(webhook) {
                 // It is sent when the mute ends. Until then, its number counts as changed.
-                Sending::from(&mut storm).revert();
+                Life::from(&mut storm).on(Event::LeftOut, at);
                 storm.members.clear();
             }
             if count > 0 {
@@ -68,7 +69,7 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             }
             if is_resolved(webhook, &storm) {
                 match storm.phase {
-                    AlertPhase::Announcing if !maybe_delivered => Sending::from(&mut storm).revert(),
+                    AlertPhase::Announcing if !maybe_delivered => _ = Life::from(&mut storm).on(Event::LeftOut, at),
                     AlertPhase::Firing if !webhook.policy.send_resolved => return,
                     _ => {}
                 }
@@ -167,16 +168,12 @@ pub(super) fn has_changed(webhook: &WebhookState<'_>, storm: &StormStatus) -> bo
 /// Includes the storm, or its end, in the message that is about to be sent.
 pub(super) fn mark(webhook: &mut WebhookState<'_>) {
     let Some(mut storm) = webhook.status.storm.take() else { return };
-    match storm.phase {
-        AlertPhase::Firing if is_resolved(webhook, &storm) => storm.phase = AlertPhase::Resolving,
-        AlertPhase::Queued | AlertPhase::Announcing | AlertPhase::Firing => {
-            storm.phase = AlertPhase::Announcing;
-            if !webhook.overflow.is_empty() {
-                storm.count = i64::try_from(webhook.overflow.len()).unwrap_or(i64::MAX);
-                storm.members.clone_from(&webhook.overflow_hash);
-            }
-        }
-        AlertPhase::Resolving | AlertPhase::Resolved => {}
+    let is_over = storm.phase == AlertPhase::Firing && is_resolved(webhook, &storm);
+    let event = if is_over { Event::EndAnnounced } else { Event::Announced };
+    Life::from(&mut storm).on(event, webhook.circumstances());
+    if storm.phase == AlertPhase::Announcing && !webhook.overflow.is_empty() {
+        storm.count = i64::try_from(webhook.overflow.len()).unwrap_or(i64::MAX);
+        storm.members.clone_from(&webhook.overflow_hash);
     }
     webhook.status.storm = Some(storm);
 }

@@ -13,10 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     common_cause::Grouped,
     incident::{GoneAlerts, Incident, IncidentMemory},
+    lifecycle::{self, Circumstances, Event},
     mute::{Mute, MuteRules},
     plan_input::PlanInput,
     policy::NotificationPolicy,
-    sanitize, sending,
+    sanitize,
     times::has_elapsed,
 };
 use crate::api::{AlertPhase, AlertStatus, Owner, Severity, WebhookStatus};
@@ -133,7 +134,8 @@ impl<'a> WebhookState<'a> {
 
     /// Drops the pending message.
     pub fn drop_pending(&mut self) {
-        sending::all(&mut self.status).for_each(|mut own| own.revert());
+        let at = self.circumstances();
+        lifecycle::all(&mut self.status).for_each(|mut life| _ = life.on(Event::LeftOut, at));
         self.status.pending = None;
     }
 
@@ -153,6 +155,10 @@ impl<'a> WebhookState<'a> {
     /// Whether the receiver may already have received the pending message.
     pub fn may_be_delivered(&self) -> bool {
         self.status.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
+    }
+
+    pub fn circumstances(&self) -> Circumstances {
+        Circumstances { now: self.now, maybe_delivered: self.may_be_delivered() }
     }
 
     /// Whether there may be further incidents, which are not known.

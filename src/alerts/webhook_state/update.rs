@@ -6,12 +6,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{WebhookState, space::overflow_hash};
 use crate::{
     alerts::{
+        lifecycle::{self, Circumstances, Event, Life},
         muted, refusal, retry,
-        sending::{self, Sending},
         times::{has_elapsed, later, whole_seconds},
     },
     api::{AlertPhase, AlertStatus, MessageKind},
 };
+
+/// What becomes of an alert.
+enum Next {
+    Stays,
+    /// So many incidents have ended before they were sent.
+    Ended(i64),
+    /// Silences or quiet hours hold it back before it was sent.
+    HeldBack,
+}
 
 impl WebhookState<'_> {
     /// Sets the receiver. A new receiver is sent the firing alerts again, those that are muted later. It is also sent the
@@ -31,20 +40,18 @@ impl WebhookState<'_> {
             Some(pending) => (pending.in_flight, pending.maybe_delivered) = (false, false),
             None => {}
         }
-        sending::all(&mut self.status).for_each(|mut own| own.change_receiver(maybe_delivered));
+        let at = Circumstances { now: self.now, maybe_delivered };
+        lifecycle::all(&mut self.status).for_each(|mut life| _ = life.on(Event::ReceiverChanged, at));
     }
 
     /// Updates the alerts from the current incidents, and sets `overflow` to the incidents that belong to the storm.
     pub fn update_alerts(&mut self) {
         self.repair();
-        self.update_presence();
         self.update_reasons();
         self.update_labels();
         self.update_members();
         self.update_controllers();
-        self.withdraw_ended();
-        self.advance_phases();
-        muted::withdraw(self);
+        self.step_alerts();
         self.enqueue_due();
         muted::withdraw_repetition(self);
         muted::update(self);
@@ -84,59 +91,58 @@ impl WebhookState<'_> {
             mention.at.0 = mention.at.0.min(now);
         }
         self.status.mentioned.retain(|mention| !has_elapsed(Some(&mention.at), mention_interval, now));
-        sending::all(&mut self.status).for_each(|mut own| own.repair(now));
+        let at = self.circumstances();
+        lifecycle::all(&mut self.status).for_each(|mut life| _ = life.on(Event::Read, at));
     }
 
-    /// Records since when each alert's incident is gone, and counts the incidents that returned.
-    fn update_presence(&mut self) {
-        let maybe_delivered = self.may_be_delivered();
-        for alert in &mut self.status.alerts {
-            let present = self.incidents.contains_key(alert.key.as_str());
-            match alert.phase {
-                // A returning incident becomes a new alert. This one keeps the end that Alertmanager is sent repeatedly.
-                AlertPhase::Resolved => {}
-                // The receiver may have received the end: it must be delivered before the alert can fire again.
-                AlertPhase::Resolving if maybe_delivered => {}
-                _ if present => {
-                    let returns = Sending::from(&mut *alert).resume();
-                    alert.returns = alert.returns.saturating_add(returns.into());
-                }
-                _ if self.gone.unclear.contains(&alert.key) => {}
-                _ => {
-                    alert.gone_since.get_or_insert_with(|| whole_seconds(self.now));
-                }
-            }
-        }
-    }
-
-    /// Takes alerts whose incidents have ended out of the pending message, so that it does not call them firing. If the
-    /// receiver may have accepted it, their end is sent, and they begin again if the incidents return.
-    fn withdraw_ended(&mut self) {
-        let maybe_delivered = self.may_be_delivered();
-        let is_ended = |alert: &&mut AlertStatus| alert.phase == AlertPhase::Announcing && alert.gone_since.is_some();
-        self.status.alerts.iter_mut().filter(is_ended).for_each(|alert| Sending::from(alert).withdraw(maybe_delivered));
-    }
-
-    /// Drops queued alerts whose incidents are gone, and resolves firing ones silently without `sendResolved`.
-    fn advance_phases(&mut self) {
+    /// Takes each alert one step further, and drops those that are no longer needed.
+    fn step_alerts(&mut self) {
         let mut alerts = std::mem::take(&mut self.status.alerts);
-        alerts.retain_mut(|alert| match alert.phase {
-            AlertPhase::Queued => {
-                let drop = self.is_resolved(alert);
-                self.status.dropped = self.status.dropped.saturating_add(if drop { self.ended(alert) } else { 0 });
-                !drop
+        let mut withdrawn = Vec::new();
+        alerts.retain_mut(|alert| match self.step(alert) {
+            Next::Stays => true,
+            Next::Ended(incidents) => {
+                self.status.dropped = self.status.dropped.saturating_add(incidents);
+                false
             }
+            Next::HeldBack => {
+                withdrawn.extend(muted::incidents(alert));
+                false
+            }
+        });
+        self.status.alerts = alerts;
+        muted::list(self, withdrawn);
+    }
+
+    fn step(&mut self, alert: &mut AlertStatus) -> Next {
+        let at = self.circumstances();
+        if self.incidents.contains_key(alert.key.as_str()) {
+            let returned = Life::from(&mut *alert).on(Event::Lasts, at);
+            alert.returns = alert.returns.saturating_add(returned.into());
+        } else if !self.gone.unclear.contains(&alert.key) {
+            Life::from(&mut *alert).on(Event::Ended, at);
+        }
+        let is_over = self.is_resolved(alert);
+        match alert.phase {
+            AlertPhase::Queued if is_over => return Next::Ended(self.ended(alert)),
             AlertPhase::Firing => {
                 let is_given_up = refusal::is_end_given_up(alert, self.now);
                 self.status.dropped = self.status.dropped.saturating_add(is_given_up.into());
-                if is_given_up || !self.policy.send_resolved && self.is_resolved(alert) {
-                    Sending::from(alert).settle(AlertPhase::Resolved, self.now);
+                if is_given_up || is_over && !self.policy.send_resolved {
+                    Life::from(alert).on(Event::EndsSilently, at);
                 }
-                true
+                return Next::Stays;
             }
-            AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => true,
-        });
-        self.status.alerts = alerts;
+            AlertPhase::Announcing if alert.sent_at.is_some() || at.maybe_delivered => return Next::Stays,
+            AlertPhase::Queued | AlertPhase::Announcing => {}
+            AlertPhase::Resolving | AlertPhase::Resolved => return Next::Stays,
+        }
+        if !muted::holds_back(self, alert) {
+            return Next::Stays;
+        }
+        Life::from(&mut *alert).on(Event::LeftOut, at);
+        // If an earlier receiver was sent it, it fires, because its end must be sent.
+        if alert.phase == AlertPhase::Queued { Next::HeldBack } else { Next::Stays }
     }
 
     /// How many incidents ended with an alert: those with a common cause may go on without it.
