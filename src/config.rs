@@ -12,6 +12,8 @@ use crate::{
     metrics::{AddressError, MetricsAddress},
 };
 
+pub use crate::watch::StreamingLists;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunConfig {
     /// The only namespaces to watch, sorted and unique; never empty. Absent: the whole cluster, which needs cluster-wide
@@ -58,19 +60,6 @@ impl Default for Timings {
             alerts: DeliveryTimings::default(),
         }
     }
-}
-
-/// When to stream the initial list of pods (`WatchList`, on by default from Kubernetes 1.34). A streamed list takes a
-/// fraction of the memory of a list in pages, on both sides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum StreamingLists {
-    /// Stream the list if the API server supports it, otherwise request pages
-    #[default]
-    Auto,
-    /// Always stream the list; if the API server does not support it, no pods are read
-    Always,
-    /// Always request pages
-    Never,
 }
 
 /// How the operator is observed from outside.

@@ -8,8 +8,7 @@ use kube::{Api, Client, core::PartialObjectMeta};
 
 use crate::{
     api::Ownership,
-    config::StreamingLists,
-    watch::{WatchUpdate, collection::Selection, metadata::Metadata, watch_either},
+    watch::{StreamingLists, WatchUpdate, collection::Selection, metadata::Metadata, watch_either},
 };
 
 /// A namespace, reduced to what is used of it.

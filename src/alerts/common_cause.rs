@@ -28,9 +28,10 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
-    incident::{Earlier, Incident, IncidentMemory, Member, Texts},
+    Incident, Member, Texts,
+    memory::{Earlier, IncidentMemory},
     mute::Mute,
-    plan_input::PlanInput,
+    plan::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
 };
@@ -346,13 +347,7 @@ fn combine(
             ..Incident::default()
         },
         // All members moved to other causes. An earlier sentence about this one may be wrong by now.
-        (None, Some(alert)) => Incident {
-            namespace: alert.namespace.as_str().into(),
-            owner: alert.owner.clone().into(),
-            reason: alert.reason.as_str().into(),
-            cause: Cause::from_name(&alert.reason),
-            ..Incident::default()
-        },
+        (None, Some(alert)) => Incident { cause: Cause::from_name(&alert.reason), ..Incident::from(alert) },
         (None, None) => return None,
     };
     Some(Incident {

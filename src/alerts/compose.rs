@@ -1,25 +1,22 @@
 //! Builds messages from a webhook's state. Each message contains every alert that is marked as part of it: alerts that
 //! do not fit are reverted, and sent in the next message.
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
-use ring::digest::{Context, SHA256};
 
 use super::{
-    alert::Alert,
     common_cause::Grouped,
     formats::{MessageBudget, receiver},
     lifecycle::{Event, Life},
+    message_id::new_id,
     muted,
-    notification::{Farewell, Notification, Storm, count_reasons},
-    plan_input::PlanInput,
+    notification::{Alert, Farewell, Notification, Storm, count_reasons},
+    plan::PlanInput,
     refusal, retry, storm,
     times::{elapses_at, has_elapsed, later},
     webhook_state::{WebhookState, is_ongoing},
 };
-use crate::{
-    api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, Severity, StormStatus, WebhookStatus},
-    hex::hex,
-};
+use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, Severity, StormStatus, WebhookStatus};
 
 /// How long a resolved alert is sent again to a receiver that expires alerts.
 const RESEND_RESOLVED: std::time::Duration = std::time::Duration::from_secs(5 * 60);
@@ -37,12 +34,12 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
     let mut budget = MessageBudget::of(receiver(webhook.policy.format));
     let at = webhook.circumstances();
     for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
-        let excess: Vec<String> = alerts_where(webhook, |alert| alert.phase == phase)
+        let excess: Vec<ArcStr> = alerts_where(webhook, |alert| alert.phase == phase)
             .into_iter()
             .filter(|alert| !budget.try_add(alert, webhook.now))
-            .map(|alert| alert.key)
+            .map(|alert| alert.incident.key)
             .collect();
-        let excess = webhook.status.alerts.iter_mut().filter(|alert| excess.contains(&alert.key));
+        let excess = webhook.status.alerts.iter_mut().filter(|alert| excess.iter().any(|key| *key == alert.key));
         excess.for_each(|alert| _ = Life::from(alert).on(Event::LeftOut, at));
     }
 }
@@ -69,7 +66,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         let stored = webhook.status.alerts.iter().find(|stored| stored.key == alert.key);
         alert.resolved_at =
             stored.and_then(|stored| stored.gone_since.as_ref()).map(|at| at.0).or(Some(envelope.created));
-        alert.pods = 0;
+        alert.incident.pods = 0;
     }
     let mut storm = storm(webhook, &envelope);
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
@@ -132,7 +129,7 @@ fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert], st
         webhook.status.storm.as_ref().filter(|own| own.phase == AlertPhase::Announcing && own.sent_at.is_none());
     let overflow = webhook.overflow.iter().filter(|_| new_storm.is_some());
     let overflow = overflow.map(|incident| (incident.counted_in(), incident.severity));
-    let announced = started.iter().map(|alert| (alert.mentioned_namespace(), alert.severity)).chain(overflow);
+    let announced = started.iter().map(|alert| (alert.counted_in(), alert.severity)).chain(overflow);
     let joined = storm.iter().flat_map(|storm| &storm.critical).map(|_| Severity::Critical);
     let severities: Vec<Severity> = announced
         .filter(|(namespace, severity)| !webhook.was_mentioned(namespace, *severity))
@@ -291,7 +288,7 @@ pub(super) fn last_messages(
     let is_ended = |alert: &AlertStatus| may_be_open(state, alert.phase, alert.has_begun()) && !is_kept(&alert.key);
     for mut alert in alerts_where(&webhook, is_ended) {
         alert.resolved_at = Some(now);
-        (alert.pods, alert.remaining) = (0, 0);
+        (alert.incident.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
             messages.push(empty(messages.len()));
             budget = MessageBudget::of(receiver(policy.format));
@@ -333,21 +330,4 @@ fn may_be_open(state: &WebhookStatus, phase: AlertPhase, has_begun: bool) -> boo
         AlertPhase::Announcing => has_begun || state.pending.as_ref().is_some_and(is_uncertain),
         AlertPhase::Queued | AlertPhase::Resolved => false,
     }
-}
-
-/// A unique ID. It depends on the kind, because two messages of different kinds may be built at the same time.
-pub(super) fn new_id(webhook: &WebhookState<'_>, input: &PlanInput<'_>, kind: MessageKind) -> String {
-    let mut hash = Context::new(&SHA256);
-    hash.update(&[kind as u8]);
-    let source = input.source;
-    let nanoseconds = webhook.now.as_nanosecond().to_string();
-    for part in [&source.uid, &source.object.namespace, &source.object.name, &input.policy.name, &nanoseconds] {
-        hash.update(part.as_bytes());
-        hash.update(&[0]);
-    }
-    for alert in &webhook.status.alerts {
-        hash.update(alert.key.as_bytes());
-        hash.update(&[alert.phase as u8]);
-    }
-    hex(&hash.finish().as_ref()[..16])
 }

@@ -1,6 +1,6 @@
 //! Links in messages, whose URLs contain the names of an incident.
 
-use super::{alert::Alert, sanitize};
+use super::{Incident, sanitize};
 use crate::{
     api::{Link, is_link, limits},
     spec_error::{SpecError, at_most, in_force, invalid, short_enough},
@@ -41,15 +41,15 @@ impl Placeholder {
         ("incident", Self::Incident),
     ];
 
-    fn value<'a>(self, alert: &'a Alert, cluster: &'a str) -> &'a str {
+    fn value<'a>(self, incident: &'a Incident, cluster: &'a str) -> &'a str {
         match self {
-            Self::Namespace => &alert.namespace,
-            Self::Owner => &alert.owner.name,
-            Self::OwnerKind => &alert.owner.kind,
-            Self::Container => &alert.container,
-            Self::Pod => alert.example_pods.first().map_or("", String::as_str),
+            Self::Namespace => &incident.namespace,
+            Self::Owner => &incident.owner.name,
+            Self::OwnerKind => &incident.owner.kind,
+            Self::Container => &incident.container,
+            Self::Pod => incident.texts.example_pods.first().map_or("", String::as_str),
             Self::Cluster => cluster,
-            Self::Incident => &alert.key,
+            Self::Incident => &incident.key,
         }
     }
 }
@@ -82,10 +82,10 @@ impl LinkTemplate {
     }
 
     /// The URL for an incident; absent if it is too long.
-    pub(super) fn expand(&self, alert: &Alert, cluster: &str) -> Option<String> {
+    pub(super) fn expand(&self, incident: &Incident, cluster: &str) -> Option<String> {
         let parts = self.parts.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
-            Part::Placeholder(placeholder) => encode(placeholder.value(alert, cluster)),
+            Part::Placeholder(placeholder) => encode(placeholder.value(incident, cluster)),
         });
         let url: String = parts.collect();
         is_link(&url).then_some(url)
@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::api::Owner;
+    use crate::{alerts::Texts, api::Owner};
 
     fn validate(links: &[(&str, &str)]) -> Result<Vec<LinkTemplate>, String> {
         let link = |(name, url): &(&str, &str)| Link { name: (*name).to_owned(), url: (*url).to_owned() };
@@ -145,18 +145,19 @@ mod tests {
         wrong.first().map_or(Ok(links), |error| Err(error.to_string()))
     }
 
-    fn expand(url: &str, alert: &Alert) -> Option<String> {
-        validate(&[("Logs", url)]).unwrap()[0].expand(alert, "prod eu")
+    fn expand(url: &str, incident: &Incident) -> Option<String> {
+        validate(&[("Logs", url)]).unwrap()[0].expand(incident, "prod eu")
     }
 
-    fn alert() -> Alert {
-        Alert {
-            key: "0123456789abcdef".to_owned(),
-            namespace: "shop".to_owned(),
-            owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() },
-            container: "app".to_owned(),
-            example_pods: vec!["cart-5d9f-a".to_owned(), "cart-5d9f-b".to_owned()],
-            ..Alert::default()
+    fn incident() -> Incident {
+        let example_pods = vec!["cart-5d9f-a".to_owned(), "cart-5d9f-b".to_owned()];
+        Incident {
+            key: "0123456789abcdef".into(),
+            namespace: "shop".into(),
+            owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
+            container: "app".into(),
+            texts: Texts { example_pods, ..Texts::default() }.into(),
+            ..Incident::default()
         }
     }
 
@@ -164,9 +165,9 @@ mod tests {
     fn replaces_all_placeholders() {
         let all = "https://g.example/{cluster}/{namespace}/{ownerKind}/{owner}?c={container}&p={pod}#{incident}";
         let expected = "https://g.example/prod%20eu/shop/Deployment/cart?c=app&p=cart-5d9f-a#0123456789abcdef";
-        assert_eq!(expand(all, &alert()).as_deref(), Some(expected));
-        assert_eq!(expand("http://g.example", &alert()).as_deref(), Some("http://g.example"));
-        let gone = Alert { example_pods: Vec::new(), container: String::new(), ..alert() };
+        assert_eq!(expand(all, &incident()).as_deref(), Some(expected));
+        assert_eq!(expand("http://g.example", &incident()).as_deref(), Some("http://g.example"));
+        let gone = Incident { texts: Texts::default().into(), container: "".into(), ..incident() };
         assert_eq!(
             expand("https://g.example/?c={container}&p={pod}", &gone).as_deref(),
             Some("https://g.example/?c=&p=")
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn leaves_out_a_link_that_becomes_too_long() {
-        let long = Alert { namespace: "%".repeat(200), ..alert() };
+        let long = Incident { namespace: "%".repeat(200).into(), ..incident() };
         assert_eq!(expand("https://g.example/{namespace}", &long), None);
     }
 
@@ -214,7 +215,7 @@ mod tests {
 
         #[test]
         fn hostile_names_stay_within_their_part_of_the_url(name in "\\PC{0,30}|[a-z/?#&@:<>|`\n.%-]{0,30}") {
-            let hostile = Alert { namespace: name.clone(), ..alert() };
+            let hostile = Incident { namespace: name.as_str().into(), ..incident() };
             if let Some(url) = expand("https://g.example/a/{namespace}?b=c", &hostile) {
                 let parsed = url::Url::parse(&url).unwrap();
                 prop_assert_eq!(parsed.host_str(), Some("g.example"));

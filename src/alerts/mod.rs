@@ -6,27 +6,23 @@
 //! values of Secrets. Everything here is pure, except [`mod@delivery`], which reads Secrets, sends and stores.
 
 pub mod address;
-mod alert;
 mod common_cause;
 mod compose;
 pub mod delivery;
-mod delivery_summary;
 pub mod destination;
-mod endpoint_spec;
 mod formats;
 mod headers;
-mod incident;
 mod lifecycle;
 mod link_template;
+mod matcher;
+mod memory;
 mod mentions;
+mod message_id;
 mod mute;
 mod muted;
-mod name_pattern;
 mod notification;
 mod plan;
-mod plan_input;
 mod policy;
-mod reason_set;
 mod record;
 mod refusal;
 pub mod retry;
@@ -37,28 +33,24 @@ mod storm;
 #[cfg(test)]
 mod testing;
 mod times;
-mod unstored;
 mod validated_webhook;
 mod webhook_state;
 
-pub use alert::Alert;
 pub use common_cause::Grouped;
 pub use compose::{deletion_notices, resend};
 use compose::{last_messages, open_alerts};
-use delivery_summary::{summarize_delivery, summarize_mutes};
-pub use endpoint_spec::EndpointSpec;
 pub use formats::{Pacing, Request, render};
-pub(crate) use incident::gone_alerts;
-pub use incident::{CommonCause, GoneAlerts, Incident, IncidentMemory, Member, Source, Texts};
 pub use link_template::LinkTemplate;
-pub(crate) use mute::MuteSearch;
+pub(crate) use memory::gone_alerts;
+pub use memory::{GoneAlerts, IncidentMemory};
+use message_id::name_unstored;
 pub use mute::{CurrentMutes, MuteRules};
-pub use notification::{Farewell, Notification, Storm};
-pub use plan::{Plan, plan};
-pub use plan_input::PlanInput;
+pub use notification::{Alert, Farewell, Notification, Source, Storm};
+pub use plan::{Plan, PlanInput, plan};
 pub use policy::NotificationPolicy;
 pub(crate) use policy::is_one_namespace;
 pub use record::record;
-use unstored::name_unstored;
-pub use validated_webhook::ValidatedWebhook;
-pub(crate) use webhook_state::{ALERT_BYTES, alert_bytes};
+pub use validated_webhook::{EndpointSpec, ValidatedWebhook};
+pub(crate) use webhook_state::alert_bytes;
+
+pub use crate::report::{CommonCause, Incident, Member, Texts};

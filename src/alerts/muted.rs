@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    incident::Incident,
+    Incident,
     mute::{find_mute, mutes_everywhere},
     refusal, sanitize, storm,
     times::{elapses_at, has_elapsed, whole_seconds},
@@ -36,16 +36,7 @@ pub(super) fn holds_back(webhook: &WebhookState<'_>, alert: &AlertStatus) -> boo
     if alert.gone_since.is_none() || webhook.incidents.contains_key(alert.key.as_str()) {
         return false;
     }
-    let incident = Incident {
-        key: alert.key.as_str().into(),
-        namespace: alert.namespace.as_str().into(),
-        owner: alert.owner.clone().into(),
-        container: alert.container.as_str().into(),
-        kind: alert.kind,
-        reason: alert.reason.as_str().into(),
-        severity: alert.severity.unwrap_or_default(),
-        ..Incident::default()
-    };
+    let incident = Incident::from(alert);
     let rules = webhook.mute_rules.active(webhook.now);
     // The status has only the keys of a common cause's incidents.
     if alert.members.is_empty() {

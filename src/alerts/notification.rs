@@ -1,15 +1,11 @@
 //! A message to a receiver, independent of its format.
 
-use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, ops::Deref};
 
 use jiff::Timestamp;
 
-use super::{
-    alert::Alert,
-    incident::{Incident, Source, Texts},
-    link_template::LinkTemplate,
-};
-use crate::api::{AlertStatus, Detail, MessageKind, Owner, Severity};
+use super::{Incident, Texts, link_template::LinkTemplate};
+use crate::api::{AlertStatus, Detail, MessageKind, NamespacedName, Owner, Severity};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
@@ -52,6 +48,54 @@ pub struct Notification {
     pub farewell: Option<Farewell>,
 }
 
+/// The object that alerts come from. Its UID separates objects of the same name in two clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub object: NamespacedName,
+    /// Empty if unknown, as in a test message.
+    pub uid: String,
+    /// `--cluster-name`; may be empty.
+    pub cluster: String,
+}
+
+impl From<NamespacedName> for Source {
+    fn from(object: NamespacedName) -> Self {
+        Self { object, uid: String::new(), cluster: String::new() }
+    }
+}
+
+/// An incident in a message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alert {
+    /// The incident, under the names and with the team that the receiver was first sent. If it is gone, what the status
+    /// stores of it, without pods. If it is about a common cause, `owner` is its kind and name, and `namespace` is empty if it
+    /// has none.
+    pub incident: Incident,
+    /// The severity when the receiver was first sent the alert.
+    pub first_severity: Severity,
+    /// The links of the spec, with their names; empty if the incident is gone.
+    pub links: Vec<(String, String)>,
+    /// How many links are too long.
+    pub omitted_links: usize,
+    /// `None` while firing.
+    pub resolved_at: Option<Timestamp>,
+    /// Whether the alert is about a common cause of incidents.
+    pub is_common_cause: bool,
+    /// How many incidents continue although the alert about their common cause is resolved.
+    pub remaining: u64,
+    /// How many incidents began and ended while they were held back, as the first message with this alert said; zero unless
+    /// the receiver is sent alerts again and again.
+    pub held_back: u64,
+}
+
+impl Deref for Alert {
+    type Target = Incident;
+
+    fn deref(&self) -> &Incident {
+        &self.incident
+    }
+}
+
 /// Why a receiver is sent the end of incidents that may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
@@ -91,22 +135,26 @@ impl Notification {
     pub fn test(id: String, source: impl Into<Source>, webhook: String, now: Timestamp) -> Self {
         let source = source.into();
         let object = &source.object;
-        let alert = Alert {
-            key: "test".to_owned(),
-            namespace: object.namespace.clone(),
-            owner: Owner { kind: "Orchestr".to_owned(), name: object.name.clone() },
-            reason: "Test".to_owned(),
+        let incident = Incident {
+            key: "test".into(),
+            namespace: object.namespace.as_str().into(),
+            owner: Owner { kind: "Orchestr".to_owned(), name: object.name.clone() }.into(),
+            reason: "Test".into(),
             severity: Severity::Info,
-            first_severity: Severity::Info,
             since: now,
             pods: 1,
-            example_pods: vec!["example-pod".to_owned()],
-            message: "nothing is wrong: this alert was sent by orchestr webhook test".to_owned(),
-            logs: Arc::from("the last lines of a container's log appear here"),
-            ..Alert::default()
+            texts: Texts {
+                example_pods: vec!["example-pod".to_owned()],
+                message: "nothing is wrong: this alert was sent by orchestr webhook test".to_owned(),
+                logs: "the last lines of a container's log appear here".into(),
+                ..Texts::default()
+            }
+            .into(),
+            ..Incident::default()
         };
+        let alert = Alert { incident, first_severity: Severity::Info, ..Alert::default() };
         Self {
-            reasons: vec![(alert.reason.clone(), 1)],
+            reasons: vec![(alert.reason.to_string(), 1)],
             started: vec![alert],
             ..Self::empty(id, MessageKind::Test, source, webhook, now)
         }
@@ -146,7 +194,7 @@ impl Notification {
         self.resolved.append(&mut self.ongoing);
         for alert in &mut self.resolved {
             alert.resolved_at.get_or_insert(now);
-            alert.pods = 0;
+            alert.incident.pods = 0;
         }
         if let Some(storm) = &mut self.storm {
             storm.count = 0;
@@ -184,46 +232,36 @@ impl Alert {
         links: &[LinkTemplate],
         cluster: &str,
     ) -> Self {
-        let mut alert = Self {
-            key: status.key.clone(),
-            namespace: status.namespace.clone(),
-            owner: status.owner.clone(),
-            container: status.container.clone(),
-            kind: status.kind,
-            reason: status.reason.clone(),
-            cause: status.cause,
+        let is_common_cause = !status.members.is_empty();
+        let stored = Incident::from(status);
+        // A common cause has no owner that runs pods.
+        let links = if is_common_cause || incident.is_none() { &[] } else { links };
+        let incident = match incident.cloned() {
+            // The receiver considers an alert with other names or another team another alert.
+            Some(current) => Incident {
+                key: stored.key,
+                namespace: stored.namespace,
+                owner: stored.owner,
+                container: stored.container,
+                kind: stored.kind,
+                team: stored.team,
+                since: stored.since,
+                ..current
+            },
+            None => stored,
+        };
+        let expanded = links.iter().filter_map(|link| Some((link.name.clone(), link.expand(&incident, cluster)?)));
+        let expanded: Vec<_> = expanded.collect();
+        Self {
+            incident,
             // Absent if an older version stored it, whose label was always `warning`.
-            severity: status.severity.unwrap_or_default(),
             first_severity: status.severity.unwrap_or_default(),
-            team: status.team.clone(),
-            since: status.since.0,
-            is_common_cause: !status.members.is_empty(),
+            omitted_links: links.len() - expanded.len(),
+            links: expanded,
+            is_common_cause,
             held_back: u64::try_from(status.held_back).unwrap_or_default(),
             ..Self::default()
-        };
-        if let Some(incident) = incident {
-            alert.reason = incident.reason.to_string();
-            alert.cause = incident.cause;
-            alert.severity = incident.severity;
-            alert.runbook.clone_from(&incident.runbook);
-            alert.dashboard.clone_from(&incident.dashboard);
-            alert.pods = incident.pods;
-            alert.of = incident.of;
-            let Texts { example_pods, message, revision, evidence, logs, log_note } = &*incident.texts;
-            alert.example_pods.clone_from(example_pods);
-            alert.message.clone_from(message);
-            alert.revision.clone_from(revision);
-            alert.evidence.clone_from(evidence);
-            alert.logs = Arc::clone(logs);
-            alert.log_note = log_note.to_string();
-            alert.members.clone_from(&incident.members);
-            // A common cause has no owner that runs pods.
-            let links: &[LinkTemplate] = if alert.is_common_cause { &[] } else { links };
-            let expanded = links.iter().filter_map(|link| Some((link.name.clone(), link.expand(&alert, cluster)?)));
-            alert.links = expanded.collect();
-            alert.omitted_links = links.len() - alert.links.len();
         }
-        alert
     }
 }
 
@@ -241,7 +279,6 @@ pub(super) fn count_reasons<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::NamespacedName;
 
     fn message() -> Notification {
         let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
@@ -279,7 +316,7 @@ mod tests {
         let firing = message();
         let resolved = firing.clone().resolved("second".to_owned(), later);
         let mut alert = firing.started[0].clone();
-        (alert.resolved_at, alert.pods) = (Some(later), 0);
+        (alert.resolved_at, alert.incident.pods) = (Some(later), 0);
         let expected = Notification {
             id: "second".to_owned(),
             created: later,
@@ -298,5 +335,12 @@ mod tests {
         let counts: Vec<_> = count_reasons(reasons.into_iter());
         let counts: Vec<_> = counts.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         assert_eq!(counts, [("OOMKilled", 3), ("Error", 2), ("Evicted", 2), ("BackOff", 1)]);
+    }
+
+    #[test]
+    fn a_source_without_uid_and_cluster_has_only_a_name() {
+        let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
+        let expected = Source { object: object.clone(), uid: String::new(), cluster: String::new() };
+        assert_eq!(Source::from(object), expected);
     }
 }

@@ -6,19 +6,18 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
+    Incident,
     formats::{Pacing, receiver},
-    incident::{Earlier, Incident},
     link_template::LinkTemplate,
+    matcher::Matcher,
+    memory::Earlier,
     mentions::Mentions,
-    name_pattern::NameSet,
-    reason_set::ReasonSet,
     times::later,
 };
 use crate::{
-    api::{GoDuration, Match, Severity, TEAM_LENGTH, Webhook, WebhookFormat, limits},
+    api::{GoDuration, Severity, Webhook, WebhookFormat, limits},
     backoff::doubled,
-    glob::{Glob, NamespaceCache},
-    spec_error::{SpecError, at_most, duration, globs},
+    spec_error::{SpecError, duration},
 };
 
 /// A validated webhook: defaults applied, durations parsed, patterns compiled.
@@ -41,39 +40,12 @@ pub struct NotificationPolicy {
     /// Whether the object or the webhook is about one namespace, so that others need no space for their alerts.
     pub is_of_one_namespace: bool,
     /// Shared by the clones, because the namespaces alone may take 16 KiB.
-    matcher: Arc<WebhookMatcher>,
-}
-
-/// A webhook's validated `match`.
-#[derive(Debug)]
-struct WebhookMatcher {
-    namespaces: Option<Vec<Glob>>,
-    namespace_cache: NamespaceCache,
-    reasons: Option<ReasonSet>,
-    severities: Option<Vec<Severity>>,
-    teams: Option<NameSet>,
+    matcher: Arc<Matcher>,
 }
 
 /// The clock of a pod's node may be ahead of ours. The age of an incident that begins more than this in the future is
 /// unknown, so it is sent immediately.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
-
-impl WebhookMatcher {
-    fn new(field: &str, wanted: Match) -> Result<Self, SpecError> {
-        let field = |name: &str| format!("{field}.{name}");
-        let namespaces = wanted.namespaces.filter(|patterns| !patterns.is_empty());
-        let teams = wanted.teams.filter(|teams| !teams.is_empty());
-        at_most(&field("teams"), teams.as_ref().map_or(0, Vec::len), limits::TEAMS)?;
-        let team_set = |teams: Vec<String>| NameSet::new(&field("teams"), &teams, "a team", TEAM_LENGTH);
-        Ok(Self {
-            namespaces: namespaces.map(|patterns| globs(&field("namespaces"), &patterns)).transpose()?,
-            namespace_cache: NamespaceCache::default(),
-            reasons: wanted.reasons.filter(|reasons| !reasons.is_empty()).map(ReasonSet::new),
-            severities: wanted.severities.filter(|severities| !severities.is_empty()),
-            teams: teams.map(team_set).transpose()?,
-        })
-    }
-}
 
 impl NotificationPolicy {
     /// Validates the webhook at `index` of `spec.webhooks`.
@@ -98,7 +70,7 @@ impl NotificationPolicy {
             mentions: Mentions::new(index, webhook)?,
             pacing: receiver(webhook.format).pacing(),
             is_of_one_namespace: is_one_namespace(namespaces),
-            matcher: Arc::new(WebhookMatcher::new(&field("match"), webhook.match_.clone().unwrap_or_default())?),
+            matcher: Arc::new(Matcher::of_webhook(&field("match"), webhook.match_.clone().unwrap_or_default())?),
         })
     }
 
@@ -120,38 +92,24 @@ impl NotificationPolicy {
 
     /// The severity that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_severity(&self, incident: &Incident, earlier: &[Severity]) -> Option<Severity> {
-        let wanted =
-            |severity: &&Severity| self.matcher.severities.as_ref().is_none_or(|wanted| wanted.contains(severity));
-        [&incident.severity].into_iter().chain(earlier).find(wanted).copied()
+        let mut known = [&incident.severity].into_iter().chain(earlier).copied();
+        known.find(|severity| self.matcher.matches_severity(*severity))
     }
 
     /// The team that matches: the current one if possible, otherwise an earlier one. It is empty if it is unknown.
     pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a ArcStr> {
-        let wanted = |team: &&ArcStr| {
-            // Not even `*` matches an incident without a team.
-            self.matcher.teams.as_ref().is_none_or(|wanted| !team.is_empty() && wanted.matches(team))
-        };
-        [&incident.team].into_iter().chain(earlier).find(wanted)
+        [&incident.team].into_iter().chain(earlier).find(|team| self.matcher.matches_team(team))
     }
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
     pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a str> {
-        let reasons = self.matcher.reasons.as_ref();
-        let wanted = |reason: &&ArcStr| reasons.is_none_or(|names| names.contains(incident.kind, reason));
-        [&incident.reason]
-            .into_iter()
-            .chain(earlier)
-            .find(wanted)
-            .filter(|_| self.matches_namespace(incident))
-            .map(ArcStr::as_str)
+        let mut reasons = [&incident.reason].into_iter().chain(earlier).map(ArcStr::as_str);
+        let matching = reasons.find(|reason| self.matcher.matches_reason(incident.kind, reason));
+        matching.filter(|_| self.matches_namespace(incident))
     }
 
     pub(super) fn matches_namespace(&self, incident: &Incident) -> bool {
-        let (namespace, WebhookMatcher { namespaces, namespace_cache, .. }) = (&incident.namespace, &*self.matcher);
-        namespaces
-            .as_ref()
-            .is_none_or(|globs| namespace_cache.get(namespace, || globs.iter().any(|glob| glob.is_match(namespace))))
-            || incident.is_of_spec
+        incident.is_of_spec || self.matcher.matches_namespace(&incident.namespace)
     }
 
     /// When an incident is old enough to be sent; `None`: never.
@@ -178,7 +136,7 @@ pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::testing;
+    use crate::{alerts::testing, api::Match};
 
     fn webhook() -> Webhook {
         testing::webhook(WebhookFormat::Slack)

@@ -4,9 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    alert::Alert,
     lifecycle::{Circumstances, Event, Life},
-    notification::Notification,
+    notification::{Alert, Notification},
     refusal,
     retry::{self, AttemptOutcome, Failures, RetryDecision},
     sanitize,
@@ -138,7 +137,7 @@ fn record_mentions(state: &mut WebhookStatus, sent: &Notification, now: Timestam
         return;
     }
     let mentioned = sent.started.iter().filter(|_| !sent.mentions.is_empty());
-    let mentioned = mentioned.map(|alert| (alert.mentioned_namespace(), alert.severity));
+    let mentioned = mentioned.map(|alert| (alert.counted_in(), alert.severity));
     let critical = sent.storm.iter().flat_map(|storm| &storm.critical);
     for (namespace, severity) in mentioned.chain(critical.map(|namespace| (namespace.as_str(), Severity::Critical))) {
         // The more severe incident was the reason of the mention.
@@ -161,7 +160,10 @@ fn round_up(at: Timestamp) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{alerts::Storm, api::NamespacedName};
+    use crate::{
+        alerts::{Incident, Storm},
+        api::NamespacedName,
+    };
 
     fn message(now: Timestamp) -> Notification {
         let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
@@ -173,7 +175,12 @@ mod tests {
         use AlertPhase::{Announcing, Firing, Queued, Resolved, Resolving};
         let now: Timestamp = "2026-07-01T10:00:00Z".parse().unwrap();
         let named = |keys: &[&str]| -> Vec<Alert> {
-            keys.iter().map(|key| Alert { key: (*key).to_owned(), ..message(now).started[0].clone() }).collect()
+            keys.iter()
+                .map(|key| Alert {
+                    incident: Incident { key: (*key).into(), ..Incident::default() },
+                    ..Alert::default()
+                })
+                .collect()
         };
         for (kind, omitted, repeats_all) in [
             (MessageKind::Repeat, 2, true),

@@ -6,7 +6,7 @@
 //! namespace: whoever keeps a storm going must not hide it.
 
 use super::{
-    incident::Incident,
+    Incident,
     lifecycle::{Event, Life},
     notification::Storm,
     refusal, sanitize,

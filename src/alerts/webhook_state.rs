@@ -11,19 +11,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
+    Incident,
     common_cause::Grouped,
-    incident::{GoneAlerts, Incident, IncidentMemory},
     lifecycle::{self, Circumstances, Event},
+    memory::{GoneAlerts, IncidentMemory},
     mute::{Mute, MuteRules},
-    plan_input::PlanInput,
+    plan::PlanInput,
     policy::NotificationPolicy,
     sanitize,
     times::has_elapsed,
 };
-use crate::api::{AlertPhase, AlertStatus, Owner, Severity, WebhookStatus};
-
-/// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
-pub(crate) const ALERT_BYTES: usize = 64 * 1024;
+use crate::api::{ALERT_BYTES, AlertPhase, AlertStatus, Owner, Severity, WebhookStatus};
 
 /// The share of [`ALERT_BYTES`] of each webhook, in bytes of JSON.
 #[must_use]

@@ -45,6 +45,7 @@ pub use status::{
     LogSource, OrchestrStatus, PodProblem, Revision, UnwatchedSpan,
 };
 pub(crate) use stored_object::StoredObject;
+pub(crate) use webhook_status::ALERT_BYTES;
 pub use webhook_status::{
     AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, PendingMessage,
     StormStatus, WebhookStatus,

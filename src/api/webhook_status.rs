@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
 
+/// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
+pub(crate) const ALERT_BYTES: usize = 64 * 1024;
+
 /// The delivery state of a webhook, from which a restarted operator continues. If it is lost, messages may be sent twice,
 /// but none is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

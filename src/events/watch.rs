@@ -11,16 +11,13 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 use kube::{Api, Client};
 
-use crate::{
-    config::StreamingLists,
-    watch::{
-        WatchUpdate,
-        collection::{Collection, Selection},
-        from_now::FromNow,
-        json::Json,
-        protobuf::Protobuf,
-        watch_either,
-    },
+use crate::watch::{
+    StreamingLists, WatchUpdate,
+    collection::{Collection, Selection},
+    from_now::FromNow,
+    json::Json,
+    protobuf::Protobuf,
+    watch_either,
 };
 
 use super::{WatchedEvent, json, protobuf::DecodeEvent};

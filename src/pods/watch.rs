@@ -5,10 +5,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use kube::{Api, Client};
 
-use crate::{
-    config::StreamingLists,
-    watch::{PAGE_SIZE, WatchUpdate, collection::Selection, json::Json, watch_either},
-};
+use crate::watch::{PAGE_SIZE, StreamingLists, WatchUpdate, collection::Selection, json::Json, watch_either};
 
 use super::{JsonPod, WatchedPod, protobuf};
 

@@ -11,13 +11,13 @@ use std::{
 };
 
 use crate::{
-    alerts::{self, Texts},
     api::{AlertPhase, NamespacedName, OrchestrStatus, Owner, Severity, condition, reason},
     logs::{Masking, clean_text},
 };
 
 use super::{
     identity::id,
+    incident::{Incident, Texts},
     incidents::{Example, Group},
     input::{FindTail, Input},
     problem, truncate,
@@ -34,7 +34,7 @@ pub(super) const TEXT_BYTES: usize = 256 * 1024;
 pub(super) const LOG_BYTES: usize = 256 * 1024;
 
 /// All incidents, in this order.
-pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) -> Vec<alerts::Incident> {
+pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) -> Vec<Incident> {
     let mut incidents: Vec<_> = groups.iter().map(Group::for_alerts).collect();
     let (mut texts, mut logs) = (TEXT_BYTES, LOG_BYTES);
     let left_out = Arc::new(Texts::left_out());
@@ -60,10 +60,10 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
 
 /// An incident about the object's own spec, of which some parts are wrong. Sent to receivers, because users may not look at the
 /// status. It began when the status first said so.
-pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrStatus) -> alerts::Incident {
+pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrStatus) -> Incident {
     let NamespacedName { namespace, name } = object;
     let ready = status.conditions.iter().find(|condition| condition.type_ == condition::READY);
-    alerts::Incident {
+    Incident {
         key: id(&["Spec", namespace, name]).key().into(),
         namespace: namespace.as_str().into(),
         owner: Owner { kind: "Orchestr".to_owned(), name: name.clone() }.into(),
@@ -71,7 +71,7 @@ pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrS
         since: ready.map(|ready| ready.last_transition_time.0).unwrap_or_default(),
         texts: Arc::new(Texts { message: wrong, ..Texts::default() }),
         is_of_spec: true,
-        ..alerts::Incident::default()
+        ..Incident::default()
     }
 }
 

@@ -21,7 +21,6 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    alerts,
     api::{self, Cause, ProblemKind},
     diagnosis::{Explanation, SubjectKind},
     logs::{Masking, clean_text},
@@ -30,6 +29,7 @@ use crate::{
 
 use super::{
     identity::{Identity, id},
+    incident,
     missing::MissingPods,
     problem::Problem,
     truncate,
@@ -227,7 +227,7 @@ impl<'a> CommonCauses<'a> {
     }
 
     /// All of them for alerts. Only the first have a sentence, chosen like those of the status.
-    pub(super) fn in_alerts(&self, masking: Option<&Masking<'_>>) -> Vec<Arc<alerts::CommonCause>> {
+    pub(super) fn in_alerts(&self, masking: Option<&Masking<'_>>) -> Vec<Arc<incident::CommonCause>> {
         let with_sentence: HashSet<usize> = self.by_turns().into_iter().take(MAX_SENTENCES).collect();
         let causes = self.causes.iter().enumerate();
         causes.map(|(index, own)| Arc::new(own.in_alerts(masking, with_sentence.contains(&index)))).collect()
@@ -447,9 +447,9 @@ impl CommonCause<'_> {
     }
 
     /// The common cause as alerts contain it.
-    fn in_alerts(&self, masking: Option<&Masking<'_>>, with_sentence: bool) -> alerts::CommonCause {
+    fn in_alerts(&self, masking: Option<&Masking<'_>>, with_sentence: bool) -> incident::CommonCause {
         let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
-        alerts::CommonCause {
+        incident::CommonCause {
             key: id(&parts).key(),
             kind: self.kind().to_owned(),
             namespace: self.subject.namespace.to_owned(),

@@ -9,8 +9,7 @@ use arcstr::ArcStr;
 use serde::Serialize;
 
 use crate::{
-    alerts::ALERT_BYTES,
-    api::{ContainerIssue, PodProblem},
+    api::{ALERT_BYTES, ContainerIssue, PodProblem},
     diagnosis::LogChoice,
 };
 

@@ -9,7 +9,6 @@ use std::{
 use jiff::Timestamp;
 
 use crate::{
-    alerts,
     api::{Incident, Owner, Ownership, Revision, Severity},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{Masking, clean_text},
@@ -19,6 +18,7 @@ use crate::{
 
 use super::{
     identity::{Identity, distinct_keys},
+    incident,
     input::{FindOwnership, FindWorkload, Workload},
     missing::MissingPods,
     problem::Problem,
@@ -225,8 +225,8 @@ impl Group<'_> {
     }
 
     /// The incident for alerts, without texts.
-    pub(super) fn for_alerts(&self) -> alerts::Incident {
-        alerts::Incident {
+    pub(super) fn for_alerts(&self) -> incident::Incident {
+        incident::Incident {
             key: self.key.as_str().into(),
             namespace: self.identity.namespace.into(),
             owner: self.identity.owner().into(),
@@ -243,7 +243,7 @@ impl Group<'_> {
             runbook: self.ownership.runbook.clone(),
             dashboard: self.ownership.dashboard.clone(),
             controllers: self.controllers(),
-            ..alerts::Incident::default()
+            ..incident::Incident::default()
         }
     }
 

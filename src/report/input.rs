@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    alerts,
     api::{OrchestrStatus, Ownership},
     diagnosis::{ContainerFinding, Finding},
     logs::{Masking, Tail},
@@ -14,8 +13,8 @@ use crate::{
 };
 
 use super::{
-    incidents::Group, missing::MissingPods, omitted::OmittedIncidents, problem::Problem, revision::FailingRevision,
-    tracker::Tracker,
+    incident::Incident, incidents::Group, missing::MissingPods, omitted::OmittedIncidents, problem::Problem,
+    revision::FailingRevision, tracker::Tracker,
 };
 
 /// A pod with a problem.
@@ -93,7 +92,7 @@ pub struct Report<'a> {
     /// The incidents that the status does not list.
     pub omitted: OmittedIncidents,
     /// All incidents, for alerts; empty without webhooks. Unlike the status' list it is never cut.
-    pub incidents: Vec<alerts::Incident>,
+    pub incidents: Vec<Incident>,
     /// The containers that the status lists, each with its pod. The status shows their logs.
     pub shown: Vec<(&'a Pod, &'a ContainerFinding)>,
     pub(super) problems: Vec<Problem<'a>>,

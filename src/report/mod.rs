@@ -14,6 +14,7 @@ mod fit;
 mod health;
 mod history;
 mod identity;
+mod incident;
 mod incidents;
 mod input;
 mod json_size;
@@ -32,6 +33,7 @@ mod watching;
 mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
+pub use incident::{CommonCause, Incident, Member, Texts};
 pub use input::{FindOwnership, FindTail, FindWorkload, Input, PodFinding, Report, Workload};
 pub use missing::MissingPods;
 pub use omitted::OmittedIncidents;

@@ -96,7 +96,7 @@ impl Scenario {
         })
     }
 
-    pub(super) fn alert_incidents(&self) -> Vec<crate::alerts::Incident> {
+    pub(super) fn alert_incidents(&self) -> Vec<crate::report::Incident> {
         self.with_input(None, |input| watching(input, &|pod, container| self.tail(pod, container)).incidents)
     }
 

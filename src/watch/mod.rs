@@ -15,6 +15,7 @@ mod update;
 
 use std::{fmt::Debug, time::Duration};
 
+use clap::ValueEnum;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -22,8 +23,6 @@ use futures::{
 use kube::{Api, Resource, core::Status, runtime::watcher};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
-
-use crate::config::StreamingLists;
 
 pub(crate) use self::update::WENT_BACK;
 pub use self::update::WatchUpdate;
@@ -42,6 +41,19 @@ const ERROR_LIMIT: usize = 512;
 const STREAMING_TRIES: u32 = 3;
 /// How long the fallback to pages lasts.
 const STREAMING_PAUSE: Duration = Duration::from_secs(3600);
+
+/// When to stream the initial list of pods (`WatchList`, on by default from Kubernetes 1.34). A streamed list takes a
+/// fraction of the memory of a list in pages, on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StreamingLists {
+    /// Stream the list if the API server supports it, otherwise request pages
+    #[default]
+    Auto,
+    /// Always stream the list; if the API server does not support it, no pods are read
+    Always,
+    /// Always request pages
+    Never,
+}
 
 /// Drops connections that have been idle for too long. Otherwise a connection whose peer has vanished is noticed only
 /// after five minutes during a watch, and never during a list.

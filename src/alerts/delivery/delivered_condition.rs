@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
-    alerts::{refusal, sanitize, summarize_delivery, summarize_mutes},
-    api::{DeliveryError, WebhookStatus, condition, reason},
+    alerts::{refusal, sanitize},
+    api::{MutedStatus, WebhookStatus, condition, reason},
 };
 
 /// In UTF-16 code units.
@@ -19,6 +19,14 @@ pub(super) struct WebhookSummary<'a> {
     pub unreadable: Option<String>,
 }
 
+impl WebhookSummary<'_> {
+    /// Why messages are not delivered at present, apart from those that the receiver refuses.
+    fn error(&self) -> Option<&str> {
+        let last_error = self.state.last_error.as_ref().map(|error| error.message.as_str());
+        self.unusable.or(self.unreadable.as_deref()).or(last_error)
+    }
+}
+
 /// The condition for all webhooks of an object; absent without webhooks. `expired` are the silences that have ended.
 pub(super) fn delivered_condition(
     webhooks: &[WebhookSummary<'_>],
@@ -28,40 +36,8 @@ pub(super) fn delivered_condition(
     now: Timestamp,
 ) -> Option<Condition> {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    let states: Vec<WebhookStatus> = webhooks
-        .iter()
-        .map(|webhook| WebhookStatus {
-            name: webhook.state.name.clone(),
-            stopped: webhook.state.stopped,
-            dropped: webhook.state.dropped,
-            muted: webhook.state.muted.clone(),
-            last_refusal: webhook.state.last_refusal.clone(),
-            alerts: refusal::refused(webhook.state).0.cloned().collect(),
-            storm: webhook.state.storm.clone(),
-            last_error: match webhook.unusable.or(webhook.unreadable.as_deref()) {
-                Some(reason) => Some(DeliveryError { time: Time(now), message: reason.to_owned() }),
-                None => webhook.state.last_error.clone(),
-            },
-            ..WebhookStatus::default()
-        })
-        .collect();
-    let summary = summarize_delivery(&states)?;
-    let nothing_sent = webhooks.iter().all(|webhook| webhook.state.last_success.is_none());
-    let (status, reason, message) = if !summary.delivered {
-        let reason = if webhooks.iter().any(|webhook| webhook.unusable.is_some()) {
-            reason::WEBHOOK_UNUSABLE
-        } else if webhooks.iter().any(|webhook| webhook.unreadable.is_some()) {
-            reason::SECRETS_UNREADABLE
-        } else {
-            summary.reason
-        };
-        ("False", reason, summary.message)
-    } else if nothing_sent {
-        ("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned())
-    } else {
-        ("True", summary.reason, summary.message)
-    };
-    let message = [vec![message], summarize_mutes(&states, expired)].concat().join("; ");
+    let (status, reason, message) = summarize_delivery(webhooks)?;
+    let message = [vec![message], summarize_mutes(webhooks, expired)].concat().join("; ");
     let unchanged = previous.filter(|old| old.status == status);
     Some(Condition {
         type_: condition::ALERTS_DELIVERED.to_owned(),
@@ -71,6 +47,96 @@ pub(super) fn delivered_condition(
         observed_generation: Some(generation),
         last_transition_time: unchanged.map_or(Time(now), |old| old.last_transition_time.clone()),
     })
+}
+
+/// The condition's status, reason and message, without what is held back; `None` without webhooks.
+fn summarize_delivery(webhooks: &[WebhookSummary<'_>]) -> Option<(&'static str, &'static str, String)> {
+    let first = webhooks.first()?;
+    let is_failing = |own: &&WebhookSummary<'_>| own.error().is_some() || own.state.last_refusal.is_some();
+    let failing: Vec<&WebhookSummary<'_>> = webhooks.iter().filter(is_failing).collect();
+    if failing.is_empty() {
+        if webhooks.iter().all(|own| own.state.last_success.is_none()) {
+            return Some(("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned()));
+        }
+        let message = match webhooks.len() {
+            1 => format!("webhook {} accepted every message", first.state.name),
+            count => format!("{count} webhooks accepted every message"),
+        };
+        return Some(("True", reason::DELIVERED, message));
+    }
+    let reason = if webhooks.iter().any(|own| own.unusable.is_some()) {
+        reason::WEBHOOK_UNUSABLE
+    } else if webhooks.iter().any(|own| own.unreadable.is_some()) {
+        reason::SECRETS_UNREADABLE
+    } else if failing.iter().all(|own| own.state.stopped) {
+        reason::RECEIVER_GONE
+    } else if failing.iter().all(|own| own.error().is_none()) {
+        reason::INCIDENTS_REFUSED
+    } else {
+        reason::DELIVERY_FAILING
+    };
+    let errors: Vec<String> = failing
+        .iter()
+        .map(|own| {
+            let error = own.error().map_or_else(|| summarize_refused(own.state), str::to_owned);
+            let dropped = match own.state.dropped {
+                0 => String::new(),
+                dropped => format!(" ({dropped} problems ended before they could be sent)"),
+            };
+            format!("{}: {error}{dropped}", own.state.name)
+        })
+        .collect();
+    let message = format!("{} of {} webhooks: {}", failing.len(), webhooks.len(), errors.join("; "));
+    Some(("False", reason, message))
+}
+
+/// What a receiver refuses although it accepts other messages.
+fn summarize_refused(webhook: &WebhookStatus) -> String {
+    /// How many incidents are named.
+    const NAMED: usize = 3;
+    let (alerts, storm) = refusal::refused(webhook);
+    let names: Vec<String> = alerts
+        .map(|alert| [alert.namespace.as_str(), "/", &alert.owner.kind, " ", &alert.owner.name].concat())
+        .map(|name| name.trim_start_matches('/').to_owned())
+        .chain(storm.then(|| "the problems that are too many to list".to_owned()))
+        .collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let named = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let error = webhook.last_refusal.as_ref().map_or("", |error| error.message.as_str());
+    format!("refuses messages about {named}{more}: {error}")
+}
+
+/// What silences and quiet hours hold back, and which silences have expired; empty if there is nothing to report.
+fn summarize_mutes(webhooks: &[WebhookSummary<'_>], expired: &[&str]) -> Vec<String> {
+    let muted =
+        webhooks.iter().filter_map(|webhook| Some((webhook.state.name.as_str(), webhook.state.muted.as_ref()?)));
+    // The number differs from webhook to webhook. The largest is closest to what people miss.
+    let most = muted.max_by_key(|(_, muted)| (muted.count, muted.ended));
+    let of_several = |name: &str| if webhooks.len() > 1 { format!("webhook {name}: ") } else { String::new() };
+    let held_back = most.map(|(name, muted)| format!("{}{}", of_several(name), summarize_muted(muted)));
+    let expired = match expired {
+        [] => None,
+        [name] => Some(format!("silence {name} has expired")),
+        names => Some(format!("silences {} have expired", names.join(", "))),
+    };
+    held_back.into_iter().chain(expired).collect()
+}
+
+fn summarize_muted(muted: &MutedStatus) -> String {
+    let MutedStatus { count, by, until, ended, .. } = muted;
+    let until = until.as_ref().map(|until| format!(" until {} by {by}", until.0)).unwrap_or_default();
+    let held_back = match count {
+        0 => None,
+        1 => Some(format!("1 incident is held back{until}")),
+        _ => Some(format!("{count} incidents are held back, the first{until}")),
+    };
+    let ended = match ended {
+        0 => None,
+        1 => Some("1 incident began and ended while it was held back".to_owned()),
+        _ => Some(format!("{ended} incidents began and ended while they were held back")),
+    };
+    held_back.into_iter().chain(ended).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -142,5 +208,107 @@ mod tests {
         let condition = delivered_condition(&webhooks, &["migration"], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.message, "webhook good accepted every message; silence migration has expired");
         assert_eq!(condition.status, "True");
+    }
+
+    fn webhook(name: &str, error: Option<&str>) -> WebhookStatus {
+        let time = Time("2026-07-01T10:00:00Z".parse().unwrap());
+        let last_error = error.map(|message| DeliveryError { time: time.clone(), message: message.to_owned() });
+        WebhookStatus {
+            name: name.to_owned(),
+            last_success: Some(time.clone()),
+            last_error,
+            ..WebhookStatus::default()
+        }
+    }
+
+    fn summaries(webhooks: &[WebhookStatus]) -> Vec<WebhookSummary<'_>> {
+        webhooks.iter().map(|state| WebhookSummary { state, unusable: None, unreadable: None }).collect()
+    }
+
+    fn summary(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
+        let (status, reason, message) = summarize_delivery(&summaries(webhooks)).unwrap();
+        (status == "True", reason, message)
+    }
+
+    #[test]
+    fn counts_what_is_held_back_for_the_webhook_that_misses_most() {
+        let muted = |name: &str, count, ended| {
+            let until = Some(Time("2026-12-01T06:00:00Z".parse().unwrap())).filter(|_| count > 0);
+            let by = if count > 0 { "quiet hours nights".to_owned() } else { String::new() };
+            let muted = MutedStatus { count, by, until, ended, ..MutedStatus::default() };
+            WebhookStatus { muted: Some(muted), ..webhook(name, None) }
+        };
+        let until = "until 2026-12-01T06:00:00Z by quiet hours nights";
+        for (webhooks, expired, texts) in [
+            (vec![webhook("ops", None)], &[][..], vec![]),
+            (vec![muted("ops", 1, 0)], &[], vec![format!("1 incident is held back {until}")]),
+            (
+                vec![muted("ops", 2, 3)],
+                &["migration"],
+                vec![
+                    format!(
+                        "2 incidents are held back, the first {until}; 3 incidents began and ended while they were held back"
+                    ),
+                    "silence migration has expired".to_owned(),
+                ],
+            ),
+            (
+                vec![muted("ops", 0, 1), muted("dev", 1, 0), webhook("old", None)],
+                &["a", "b"],
+                vec![format!("webhook dev: 1 incident is held back {until}"), "silences a, b have expired".to_owned()],
+            ),
+            (vec![muted("ops", 0, 1)], &[], vec!["1 incident began and ended while it was held back".to_owned()]),
+        ] {
+            assert_eq!(summarize_mutes(&summaries(&webhooks), expired), texts);
+        }
+    }
+
+    #[test]
+    fn names_the_incidents_that_a_receiver_refuses_and_its_words() {
+        let alert = |name: &str, phase: &str, refused: bool| {
+            let mut alert = serde_json::json!({
+                "key": name, "namespace": "shop", "owner": {"kind": "Job", "name": name}, "reason": "Error",
+                "since": "2026-07-01T10:00:00Z", "phase": phase,
+            });
+            if refused {
+                alert["refusedAt"] = "2026-07-01T10:00:00Z".into();
+            }
+            serde_json::from_value(alert).unwrap()
+        };
+        let mut refusing = webhook("ops", None);
+        refusing.last_refusal = webhook("", Some("the receiver answered 400: “invalid_blocks”")).last_error;
+        refusing.alerts = vec![alert("a", "Queued", true), alert("b", "Firing", false), alert("c", "Resolved", true)];
+        let (delivered, reason, message) = summary(&[refusing.clone(), webhook("chat", None)]);
+        assert_eq!((delivered, reason), (false, "IncidentsRefused"));
+        let expected = "ops: refuses messages about shop/Job a: the receiver answered 400: “invalid_blocks”";
+        assert_eq!(message, format!("1 of 2 webhooks: {expected}"));
+        refusing.alerts = ["a", "b", "c", "d", "e"].map(|name| alert(name, "Firing", true)).to_vec();
+        let message = summary(&[refusing.clone()]).2;
+        assert!(message.contains("about shop/Job a, shop/Job b, shop/Job c, and 2 more: the"), "{message}");
+        let failing = webhook("chat", Some("the receiver answered 500"));
+        assert_eq!(summary(&[refusing, failing]).1, "DeliveryFailing");
+    }
+
+    #[test]
+    fn names_the_errors_of_webhooks_and_what_was_dropped() {
+        assert_eq!(
+            summary(&[webhook("ops", None)]),
+            (true, "Delivered", "webhook ops accepted every message".to_owned())
+        );
+        let mut gone = webhook("old", Some("the receiver answered 410"));
+        gone.stopped = true;
+        assert_eq!(
+            summary(&[webhook("ops", None), gone.clone()]),
+            (false, "ReceiverGone", "1 of 2 webhooks: old: the receiver answered 410".to_owned())
+        );
+        let mut slow = webhook("ops", Some("the receiver did not answer in time"));
+        slow.dropped = 3;
+        let (delivered, reason, message) = summary(&[slow, gone]);
+        assert_eq!((delivered, reason), (false, "DeliveryFailing"));
+        assert_eq!(
+            message,
+            "2 of 2 webhooks: ops: the receiver did not answer in time (3 problems ended before they could be sent); \
+             old: the receiver answered 410"
+        );
     }
 }

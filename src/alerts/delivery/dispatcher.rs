@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ending::Ending,
+    exchange::{DeliveryNotice, Input, Notices},
     http_client::HttpClient,
-    notices::{DeliveryNotice, Notices},
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     shared_names::SharedNames,
     shared_texts::SharedTexts,
-    worker::{Context, Input, Worker},
+    worker::{Context, Worker},
     write_pace::WritePace,
 };
 use crate::{

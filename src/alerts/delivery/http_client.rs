@@ -1,14 +1,26 @@
-//! Posts one message to a receiver, and classifies the outcome.
+//! Posts one message to a receiver, and classifies the outcome. The addresses of the receiver's name are checked before each
+//! connection, because they may change at any time.
 //!
 //! Requests share nothing with those to the API server: neither credentials nor connections. They use a proxy only if
 //! the operator's flags allow it. Redirects are not followed, and responses are not decompressed.
 
-use std::{error::Error, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
+use futures::future::BoxFuture;
 use http::{HeaderMap, Uri, header};
 use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
-use reqwest::{Client, Proxy, Response, redirect, retry};
+use reqwest::{
+    Client, Proxy, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect, retry,
+};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
@@ -19,10 +31,7 @@ use tokio::{
 };
 use url::{Host, Url};
 
-use super::{
-    options::DeliveryOptions,
-    resolver::{CheckingResolver, Lookup},
-};
+use super::options::DeliveryOptions;
 use crate::{
     alerts::{
         address::{AddressPolicy, AddressRefusal},
@@ -287,6 +296,49 @@ async fn read_body(mut response: Response) -> Vec<u8> {
     // An error or a timeout does not matter, because the status is already known.
     let _ = timeout(BODY_TIMEOUT, read).await;
     body
+}
+
+/// How many addresses of a name are tried.
+const MAX_ADDRESSES: usize = 8;
+
+/// Looks up the addresses of a name. The port 0 stands for the port of the URL.
+pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// The system's resolver.
+#[must_use]
+pub fn system_lookup() -> Lookup {
+    Arc::new(|host| Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) }))
+}
+
+/// Resolves names to those of their addresses that the policy allows.
+///
+/// If it allows none of them, the error is an [`AddressRefusal`].
+struct CheckingResolver {
+    lookup: Lookup,
+    policy: AddressPolicy,
+    timeout: Duration,
+}
+
+impl Resolve for CheckingResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let lookup = timeout(self.timeout, (self.lookup)(name.as_str().to_owned()));
+        let policy = self.policy;
+        Box::pin(async move {
+            let mut refusal = None;
+            let mut allowed = Vec::new();
+            for address in lookup.await??.into_iter().take(MAX_ADDRESSES) {
+                match policy.check(address.ip()) {
+                    Ok(()) => allowed.push(address),
+                    Err(error) => refusal = Some(error),
+                }
+            }
+            match refusal {
+                Some(error) if allowed.is_empty() => Err(error.into()),
+                None if allowed.is_empty() => Err("the name has no addresses".into()),
+                _ => Ok(Box::new(allowed.into_iter()) as Addrs),
+            }
+        })
+    }
 }
 
 #[cfg(test)]

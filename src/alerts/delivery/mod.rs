@@ -4,20 +4,16 @@
 //! [queue](webhook_queue) for each webhook: it reads the webhook's [Secrets](secrets), [stores](persist) what is about
 //! to be sent, [sends](send) it, and records the outcome.
 
-mod answer;
-mod deletion;
 mod delivered_condition;
 mod dispatcher;
 mod ending;
+mod exchange;
+mod farewells;
 mod hints;
 pub mod http_client;
-mod leaving;
-mod notices;
 mod options;
 mod other_writer;
-mod pause;
 mod persist;
-mod resolver;
 mod secret_reads;
 pub mod secrets;
 pub mod send;
@@ -29,8 +25,7 @@ mod worker;
 mod write_pace;
 
 pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
+pub(crate) use exchange::DeliveryNotice;
 pub use hints::hint;
-pub use http_client::HttpClient;
-pub(crate) use notices::DeliveryNotice;
+pub use http_client::{HttpClient, Lookup, system_lookup};
 pub use options::{DeliveryOptions, DeliveryTimings};
-pub use resolver::{Lookup, system_lookup};

@@ -1,20 +1,23 @@
-//! One attempt to deliver a message: render, sign, post.
+//! One attempt to deliver a message: render, sign, post, and read the answer: whether the receiver refuses the message for its
+//! content, and what it says, without secrets.
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use tokio::time::Instant;
+use url::Url;
 
 use super::{
-    answer,
-    http_client::{HttpClient, Post},
+    http_client::{BODY_LIMIT, HttpClient, Post},
     secrets::Endpoint,
 };
 use crate::alerts::{
     Notification,
-    formats::render,
+    destination::Destination,
+    formats::{receiver, render},
     retry::AttemptOutcome,
+    sanitize,
     signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER},
 };
 
@@ -52,6 +55,179 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
         timeout,
     };
     let (outcome, body) = client.exchange(post).await;
-    let outcome = answer::classify(outcome, &body, destination, &headers);
+    let outcome = classify(outcome, &body, destination, &headers);
     Attempt { outcome, latency: begun.elapsed() }
+}
+
+/// How much of an answer is quoted, in bytes.
+const WORDS: usize = 200;
+const MASK: &str = "***";
+/// Shorter parts of a URL's path, such as `api`, are no secrets: they would also hide other words.
+const MIN_SEGMENT: usize = 8;
+const MIN_SECRET: usize = 4;
+
+/// The outcome of an attempt that was answered with this body. `headers` are those of the request.
+fn classify(outcome: AttemptOutcome, body: &[u8], destination: &Destination, headers: &HeaderMap) -> AttemptOutcome {
+    let AttemptOutcome::Answered { status, retry_after } = outcome else { return outcome };
+    let reported = match status {
+        200..=299 => receiver(destination.format()).reported_status(body),
+        _ => None,
+    };
+    match reported.unwrap_or(status) {
+        400 | 413 | 422 => AttemptOutcome::Refused { status, words: words(body, &secrets(destination, headers)) },
+        status => AttemptOutcome::Answered { status, retry_after },
+    }
+}
+
+/// Everything secret that a request contains, the longest first.
+fn secrets(destination: &Destination, headers: &HeaderMap) -> Vec<String> {
+    let mut secrets = url_secrets(destination.url());
+    secrets.push(destination.routing_key().to_owned());
+    for value in headers.values().filter_map(|value: &HeaderValue| value.to_str().ok()) {
+        secrets.push(value.to_owned());
+        // For example the token after "Bearer", or the signature after "v1,".
+        secrets.extend(value.split([' ', ',']).map(str::to_owned));
+    }
+    let mut secrets: Vec<String> = secrets.iter().map(|secret| sanitize::single_line(secret, usize::MAX)).collect();
+    secrets.retain(|secret| secret.len() >= MIN_SECRET);
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.dedup();
+    secrets
+}
+
+fn url_secrets(url: &Url) -> Vec<String> {
+    let mut secrets = vec![url.as_str().to_owned(), url[url::Position::BeforePath..].to_owned(), url.path().to_owned()];
+    let segments = url.path_segments().into_iter().flatten().filter(|segment| segment.len() >= MIN_SEGMENT);
+    let decode = |text: &str| {
+        // As the value of a query, because `+` is no space in a path.
+        let query = format!("x={}", text.replace('+', "%2B"));
+        url::form_urlencoded::parse(query.as_bytes()).next().map(|(_, value)| value.into_owned())
+    };
+    for segment in segments {
+        secrets.push(segment.to_owned());
+        secrets.extend(decode(segment));
+    }
+    secrets.extend(url.query().map(str::to_owned));
+    secrets.extend(url.query().into_iter().flat_map(|query| query.split(['&', '='])).map(str::to_owned));
+    secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+    secrets
+}
+
+/// The beginning of an answer in one line, with these secrets masked.
+fn words(body: &[u8], secrets: &[String]) -> String {
+    let mut text = sanitize::single_line(&String::from_utf8_lossy(body), usize::MAX);
+    for secret in secrets {
+        text = text.replace(secret.as_str(), MASK);
+    }
+    if body.len() >= BODY_LIMIT {
+        // A secret may be cut at the end of what was read.
+        let cut = |secret: &String| {
+            (1..secret.len()).rev().find(|length| secret.get(..*length).is_some_and(|start| text.ends_with(start)))
+        };
+        let cut = secrets.iter().filter_map(cut).max().unwrap_or_default();
+        text.truncate(text.len() - cut);
+    }
+    if text.len() <= WORDS {
+        return text;
+    }
+    const ELLIPSIS: char = '…';
+    let end = (0..=WORDS - ELLIPSIS.len_utf8()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.truncate(end);
+    text.push(ELLIPSIS);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{alerts::destination::UrlPolicy, api::WebhookFormat};
+
+    const URL: &str = "https://hooks.example.com/services/T0/B0LONGID/s3cr%2Fet-token?key=q-secret";
+
+    fn classified(format: WebhookFormat, status: u16, body: &str) -> AttemptOutcome {
+        let url = format!("{URL}{}", if format == WebhookFormat::PagerDuty { "&routing_key=R0UT1NGK3Y" } else { "" });
+        let destination = Destination::new(format, url.as_bytes(), UrlPolicy::default()).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", HeaderValue::from_static("Bearer t0k3n-of-ops"));
+        headers.insert("webhook-signature", HeaderValue::from_static("v1,c2lnbmF0dXJl v1,b3RoZXI="));
+        classify(AttemptOutcome::Answered { status, retry_after: None }, body.as_bytes(), &destination, &headers)
+    }
+
+    fn words_of(body: &str) -> String {
+        match classified(WebhookFormat::PagerDuty, 400, body) {
+            AttemptOutcome::Refused { words, .. } => words,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn refusals_by_content_are_400_413_422_and_successes_that_say_so() {
+        let teams = |error: &str| format!("Webhook message delivery failed with error: {error} with ContextId tcid=0");
+        let http = |status: u16| teams(&format!("Microsoft Teams endpoint returned HTTP error {status}"));
+        for (format, status, body, expected) in [
+            (WebhookFormat::Generic, 400, String::new(), Ok(400)),
+            (WebhookFormat::Generic, 413, String::new(), Ok(413)),
+            (WebhookFormat::Generic, 422, String::new(), Ok(422)),
+            (WebhookFormat::Generic, 401, String::new(), Err(401)),
+            (WebhookFormat::Generic, 200, r#"{"ok":false}"#.to_owned(), Err(200)),
+            (WebhookFormat::Slack, 200, "ok".to_owned(), Err(200)),
+            (WebhookFormat::Slack, 200, r#"{"ok":true}"#.to_owned(), Err(200)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"invalid_blocks"}"#.to_owned(), Ok(200)),
+            (WebhookFormat::Slack, 200, r#"{"success": false}"#.to_owned(), Ok(200)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"ratelimited"}"#.to_owned(), Err(429)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"invalid_auth"}"#.to_owned(), Err(401)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"token_revoked"}"#.to_owned(), Err(401)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"no_permission"}"#.to_owned(), Err(403)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"channel_not_found"}"#.to_owned(), Err(404)),
+            (WebhookFormat::Slack, 200, r#"{"ok":false,"error":"fatal_error"}"#.to_owned(), Err(503)),
+            (WebhookFormat::Teams, 200, "1".to_owned(), Err(200)),
+            (WebhookFormat::Teams, 202, String::new(), Err(202)),
+            (WebhookFormat::Teams, 200, http(413), Ok(200)),
+            (WebhookFormat::Teams, 200, http(429), Err(429)),
+            (WebhookFormat::Teams, 200, http(503), Err(503)),
+            (WebhookFormat::Teams, 200, http(200), Ok(200)),
+            (WebhookFormat::Teams, 200, teams("Summary or Text is required."), Ok(200)),
+        ] {
+            let found = match classified(format, status, &body) {
+                AttemptOutcome::Refused { status, .. } => Ok(status),
+                AttemptOutcome::Answered { status, .. } => Err(status),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, expected, "{format:?} {status} {body}");
+        }
+    }
+
+    #[test]
+    fn quotes_the_answer_without_the_secrets_of_the_request() {
+        for (body, expected) in [
+            ("invalid_blocks", "invalid_blocks"),
+            ("", ""),
+            ("two\nlines\u{1b}[31m", "two lines [31m"),
+            (&format!("Cannot POST {URL}"), "Cannot POST ***"),
+            ("Cannot POST /services/T0/B0LONGID/s3cr%2Fet-token", "Cannot POST ***"),
+            (r"no \/services\/T0\/B0LONGID\/ here", r"no \/***\/T0\/***\/ here"),
+            ("token s3cr/et-token, key q-secret", "token ***, key ***"),
+            ("routing key R0UT1NGK3Y is invalid", "routing key *** is invalid"),
+            ("Bearer t0k3n-of-ops was sent: t0k3n-of-ops", "*** was sent: ***"),
+            ("signature c2lnbmF0dXJl or v1,b3RoZXI=", "signature *** or v1,***"),
+        ] {
+            assert_eq!(words_of(body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn quotes_at_most_200_bytes_and_no_part_of_a_secret() {
+        let long = words_of(&"é".repeat(300));
+        assert!((195..=WORDS).contains(&long.len()) && long.ends_with('…'), "{} bytes", long.len());
+        let secret = "t0k3n-of-ops";
+        for before in 0..2 * secret.len() {
+            // Masking shortens the text, so its end may be quoted.
+            let body = format!("{}{}", "x".repeat(before), secret.repeat(BODY_LIMIT / secret.len()));
+            let quoted = words_of(&body[..body.len().min(BODY_LIMIT)]);
+            assert!(!quoted.contains("t0k") && !quoted.contains("ops"), "{quoted}");
+            let spaced = format!("{}{secret}", " ".repeat(BODY_LIMIT - before.min(secret.len())));
+            let quoted = words_of(&spaced[..BODY_LIMIT]);
+            assert!(["", MASK].contains(&quoted.as_str()), "{quoted}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    leaving::LeftReceiver,
+    farewells::LeftReceiver,
     options::DeliveryTimings,
     persist::share,
     secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets},
@@ -24,8 +24,6 @@ use crate::{
     api::{AlertPhase, AlertStatus, MessageKind, WebhookStatus},
     backoff::Backoff,
 };
-
-pub(super) use receiver::Kept;
 
 /// How often the Secrets are read while the webhook works.
 const READ_INTERVAL: Duration = Duration::from_secs(5 * 60);
@@ -50,6 +48,8 @@ pub(super) struct ObjectInput<'a> {
     pub bytes: usize,
     /// Whether messages are sent although their state cannot be stored.
     pub is_unstored: bool,
+    /// By the cluster's clock.
+    pub wall: Timestamp,
 }
 
 pub(super) struct WebhookQueue {
@@ -170,7 +170,6 @@ impl WebhookQueue {
         input: &ObjectInput<'_>,
         stored: Option<&Arc<WebhookStatus>>,
         now: Instant,
-        wall: Timestamp,
     ) -> Action {
         self.wake = None;
         if !self.secrets.is_reading && self.next_read().is_none_or(|at| at <= now) {
@@ -182,7 +181,7 @@ impl WebhookQueue {
         }
         self.stage = Stage::Idle;
         self.convert_receiver();
-        if let Some(action) = self.resend(input, now, wall) {
+        if let Some(action) = self.resend(input, now) {
             return action;
         }
         // A webhook whose spec is wrong keeps its alerts as they are, because it is not known which it should have.
@@ -190,7 +189,7 @@ impl WebhookQueue {
         if self.secrets.latest.is_none() || !input.incidents_known || is_wrong {
             return Action::Wait;
         }
-        let Plan { mut state, mut send, wake } = plan(&self.base, &self.plan_input(input, wall));
+        let Plan { mut state, mut send, wake } = plan(&self.base, &self.plan_input(input));
         self.wake = self.wake.into_iter().chain(wake).min();
         if send.is_some() && !self.may_use_secrets(now) {
             return self.read_secrets();
@@ -213,7 +212,7 @@ impl WebhookQueue {
         }
     }
 
-    fn plan_input<'a>(&'a self, input: &ObjectInput<'a>, wall: Timestamp) -> PlanInput<'a> {
+    fn plan_input<'a>(&'a self, input: &ObjectInput<'a>) -> PlanInput<'a> {
         let secrets = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
         PlanInput {
             source: input.source,
@@ -227,15 +226,15 @@ impl WebhookQueue {
             receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
             last_sent: self.last_sent,
             bytes: input.bytes,
-            now: wall,
+            now: input.wall,
         }
     }
 
     /// Resends alerts to a receiver that forgets them, as Alertmanager does. This needs neither the present incidents nor
     /// readable Secrets, and nothing is stored.
-    fn resend(&mut self, input: &ObjectInput<'_>, now: Instant, wall: Timestamp) -> Option<Action> {
+    fn resend(&mut self, input: &ObjectInput<'_>, now: Instant) -> Option<Action> {
         self.last_usable.as_ref()?;
-        let (message, wake) = resend(&self.base, &self.plan_input(input, wall));
+        let (message, wake) = resend(&self.base, &self.plan_input(input));
         self.wake = wake;
         let message = message?;
         if !self.may_use_secrets(now) {
@@ -258,13 +257,9 @@ impl WebhookQueue {
     }
 
     /// The last messages to a receiver whose object was deleted, and the endpoint to send them to.
-    pub fn deletion_notices(
-        &self,
-        input: &ObjectInput<'_>,
-        wall: Timestamp,
-    ) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
+    pub fn deletion_notices(&self, input: &ObjectInput<'_>) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
         let usable = self.last_usable.as_ref()?;
-        Some((Arc::clone(&usable.endpoint), deletion_notices(&self.base, &self.plan_input(input, wall))))
+        Some((Arc::clone(&usable.endpoint), deletion_notices(&self.base, &self.plan_input(input))))
     }
 
     /// When to read the Secrets next. Absent: immediately.

@@ -1,7 +1,6 @@
 //! The task that delivers one object's alerts. It runs one status write at a time, and one request at a time for each
 //! webhook.
 
-mod input;
 mod leaving;
 mod planning;
 mod storing;
@@ -17,9 +16,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    deletion::{DELETION_TIMEOUT, send_deletion_notices},
+    exchange::{DeliveryNotice, Input, Notices},
+    farewells::{DELETION_TIMEOUT, send_all},
     http_client::HttpClient,
-    notices::{DeliveryNotice, Notices},
     options::DeliveryTimings,
     persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
@@ -37,8 +36,6 @@ use crate::{
     clock::ClusterClock,
     metrics::{FailingWebhook, Metrics},
 };
-
-pub(super) use input::Input;
 
 /// The maximum time between two steps, because the system clock may be changed in the meantime.
 const STEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
@@ -319,6 +316,7 @@ impl Worker {
             mutes: &self.mutes,
             bytes: alert_bytes(self.queues.len()),
             is_unstored: self.is_unstored,
+            wall: self.context.clock.now(),
         }
     }
 
@@ -337,10 +335,10 @@ impl Worker {
             let incidents = self.apply_input(Instant::now());
             let input = self.input(&incidents);
             let notices = self.queues.iter().filter_map(|queue| {
-                let (endpoint, messages) = queue.deletion_notices(&input, self.context.clock.now())?;
+                let (endpoint, messages) = queue.deletion_notices(&input)?;
                 let timeout = queue.webhook.policy.timeout;
                 let is_any = !messages.is_empty();
-                is_any.then(|| send_deletion_notices(&self.context.http, endpoint, messages, timeout))
+                is_any.then(|| send_all(&self.context.http, endpoint, messages, timeout))
             });
             let notices: Vec<_> = notices.collect();
             if notices.is_empty() {
@@ -478,8 +476,4 @@ async fn after_shutdown(shutdown: &CancellationToken) {
 }
 
 #[cfg(test)]
-mod tests {
-    mod changes;
-    mod fairness;
-    mod sharing;
-}
+mod tests;

@@ -9,8 +9,7 @@ use url::Url;
 use super::{
     labels,
     layout::{Layout, shrink_to_fit},
-    pacing::Pacing,
-    receiver::Receiver,
+    receiver::{Pacing, Receiver},
 };
 use crate::alerts::{Alert, Notification, times::later};
 

@@ -36,7 +36,7 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'
     if alert.remaining > 0 {
         facts.push(Fact { name: "Note", value: vec![literal(no_longer_common(alert))] });
     }
-    let why = sanitize::single_line(&alert.message, message);
+    let why = sanitize::single_line(&alert.texts.message, message);
     if !why.is_empty() {
         facts.push(Fact { name: "Why", value: vec![Segment::Untrusted(why)] });
     }
@@ -46,10 +46,10 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'
     }
     let missing = if alert.kind == ProblemKind::Missing { " missing" } else { "" };
     let mut pods = vec![literal(ratio(alert) + missing)];
-    for (index, pod) in alert.example_pods.iter().take(3).enumerate() {
+    for (index, pod) in alert.texts.example_pods.iter().take(3).enumerate() {
         pods.extend([literal(if index == 0 { ": " } else { ", " }), untrusted(pod, NAME)]);
     }
-    if alert.pods > 3 && !alert.example_pods.is_empty() {
+    if alert.pods > 3 && !alert.texts.example_pods.is_empty() {
         pods.push(literal(", …"));
     }
     facts.push(Fact { name: "Pods", value: pods });
@@ -57,10 +57,10 @@ pub(super) fn facts(alert: &Alert, now: Timestamp, message: usize) -> Vec<Fact<'
         // As long as a message and an example pod together.
         facts.push(Fact { name: "Affected", value: vec![Segment::Untrusted(members(alert, message + NAME))] });
     }
-    if let Some(revision) = alert.revision.as_ref().filter(|_| message > 0) {
+    if let Some(revision) = alert.texts.revision.as_ref().filter(|_| message > 0) {
         facts.push(Fact { name: "Revision", value: revision_text(revision, message) });
     }
-    let evidence = join(&alert.evidence, message);
+    let evidence = join(&alert.texts.evidence, message);
     if !evidence.is_empty() {
         facts.push(Fact { name: "Evidence", value: vec![Segment::Untrusted(evidence)] });
     }
@@ -139,8 +139,8 @@ fn revision_text(revision: &Revision, limit: usize) -> Vec<Segment> {
 
 /// The end of an incident's log, and the note about it.
 pub(super) fn logs(alert: &Alert, limit: usize) -> (String, String) {
-    let note = sanitize::single_line(&alert.log_note, 200);
-    if limit == 0 { (String::new(), String::new()) } else { (sanitize::tail(&alert.logs, limit), note) }
+    let note = sanitize::single_line(&alert.texts.log_note, 200);
+    if limit == 0 { (String::new(), String::new()) } else { (sanitize::tail(&alert.texts.logs, limit), note) }
 }
 
 fn time_range(alert: &Alert, now: Timestamp) -> String {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{facts, layout::Layout, message_text};
 use crate::{
-    alerts::{Alert, Notification, sanitize},
+    alerts::{Alert, Incident, Notification, sanitize},
     api::{Cause, MessageKind, TEAM_LENGTH},
 };
 
@@ -37,8 +37,9 @@ pub(super) fn min_size(alert: &Alert) -> usize {
     const HELD_BACK: usize = 96;
     /// The label with the team.
     const TEAM: usize = 16;
-    let texts = [&alert.namespace, &alert.owner.kind, &alert.owner.name, &alert.container, &alert.reason];
-    let escaped = |text: &&String| serde_json::to_string(text).map_or(0, |text| text.len());
+    let Incident { namespace, owner, container, reason, .. } = &alert.incident;
+    let texts: [&str; 5] = [namespace, &owner.kind, &owner.name, container, reason];
+    let escaped = |text: &&str| serde_json::to_string(text).map_or(0, |text| text.len());
     let cause = if alert.cause == Cause::Unknown { 0 } else { alert.cause.as_str().len() + 8 };
     // Each is a label or annotation, and part of the summary.
     FIXED
@@ -113,7 +114,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
     let (logs, log_note) = facts::logs(alert, layout.logs);
     let examples = if layout.message == 0 { 0 } else { 3 };
     let pods: Vec<String> =
-        alert.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
+        alert.texts.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
     let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
     let summary = message_text::title(alert, layout.message);
     let note = match notification.farewell {
@@ -121,7 +122,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         None => message_text::no_longer_common(alert),
     };
     let mut annotations = BTreeMap::from([("summary", summary)]);
-    let revision = alert.revision.as_ref().filter(|_| layout.message > 0);
+    let revision = alert.texts.revision.as_ref().filter(|_| layout.message > 0);
     let link = |url: &str| if layout.message == 0 { String::new() } else { url.to_owned() };
     let links: Vec<_> = alert.links.iter().map(|(name, url)| format!("{name}: {url}")).collect();
     let has_changed = alert.severity != alert.first_severity && layout.message > 0;
@@ -133,7 +134,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         ("runbook_url", link(&alert.runbook)),
         ("dashboard_url", link(&alert.dashboard)),
         ("links", link(&links.join("; "))),
-        ("description", sanitize::single_line(&alert.message, layout.message)),
+        ("description", sanitize::single_line(&alert.texts.message, layout.message)),
         ("pods", number(alert.pods)),
         ("of", if alert.pods == 0 { String::new() } else { number(alert.of) }),
         ("problems", number(alert.members.len() as u64)),
@@ -145,7 +146,7 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
             revision.map_or_else(String::new, |revision| message_text::join(&revision.changes, layout.message)),
         ),
         ("held_back", message_text::ended_while_held_back(alert.held_back).unwrap_or_default()),
-        ("evidence", message_text::join(&alert.evidence, layout.message)),
+        ("evidence", message_text::join(&alert.texts.evidence, layout.message)),
         ("example_pods", pods.join(", ")),
         ("logs", logs),
         ("log_note", log_note),

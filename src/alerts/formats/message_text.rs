@@ -172,7 +172,8 @@ const TITLE_MESSAGE: usize = 300;
 /// What is wrong, and where. Contains untrusted text. `message` limits the sentence about a common cause, in UTF-16 code
 /// units.
 pub(super) fn title(alert: &Alert, message: usize) -> String {
-    let sentence = if alert.is_common_cause { sanitize::single_line(&alert.message, message) } else { String::new() };
+    let sentence =
+        if alert.is_common_cause { sanitize::single_line(&alert.texts.message, message) } else { String::new() };
     if sentence.is_empty() { format!("{} in {}", caption(alert), location(alert)) } else { sentence }
 }
 

@@ -4,7 +4,6 @@
 //! markup, and keeps each message within the limits of its receiver.
 
 mod alertmanager;
-mod budget;
 mod cloudevents;
 mod discord;
 mod facts;
@@ -12,15 +11,13 @@ mod generic;
 mod labels;
 mod layout;
 mod message_text;
-mod pacing;
 mod pagerduty;
 mod receiver;
 mod slack;
 mod teams;
 
-pub(super) use budget::MessageBudget;
-pub use pacing::Pacing;
-pub(super) use receiver::Receiver;
+pub use receiver::Pacing;
+pub(super) use receiver::{MessageBudget, Receiver};
 
 use super::Notification;
 use crate::api::WebhookFormat;

@@ -11,8 +11,7 @@ use super::{
     facts,
     layout::{Layout, shrink_to_fit},
     message_text::{self, Segment, plain},
-    pacing::Pacing,
-    receiver::Receiver,
+    receiver::{Pacing, Receiver},
 };
 use crate::{
     alerts::{Alert, Notification, Storm, sanitize},
@@ -98,7 +97,7 @@ fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Ma
     // Without the webhook's name: two webhooks with the same receiver open one PagerDuty incident.
     let key = dedup_key(notification, &[&alert.key]);
     // A common cause may have no namespace.
-    let group = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
+    let group: &str = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
     let may_continue = notification.farewell.is_some() || alert.remaining > 0;
     let mut event = event(&key, alert.resolved_at.is_some(), may_continue, || {
         json!({

@@ -12,8 +12,8 @@ use jiff::{
     tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase},
 };
 
-use super::matcher::Matcher;
 use crate::{
+    alerts::matcher::Matcher,
     api::{self, Weekday, limits},
     spec_error::{SpecError, invalid, short_enough},
 };
@@ -44,7 +44,7 @@ impl QuietHours {
         let matching = spec.match_.clone().unwrap_or_default();
         Ok(Self {
             name: spec.name.clone(),
-            matcher: Matcher::new(&field("match"), &matching)?,
+            matcher: Matcher::of_mute(&field("match"), &matching)?,
             days: days(spec.days.as_deref().unwrap_or_default()),
             start,
             end,

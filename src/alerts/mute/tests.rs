@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    alerts::incident::IncidentMemory,
+    alerts::memory::IncidentMemory,
     api::{Owner, Severity},
 };
 

@@ -3,8 +3,9 @@
 use super::{WebhookState, container, namespace, owner};
 use crate::{
     alerts::{
+        Incident,
         common_cause::MAX_MEMBERS,
-        incident::{Earlier, Incident, IncidentMemory},
+        memory::{Earlier, IncidentMemory},
         policy::NotificationPolicy,
         sanitize,
         times::whole_seconds,

@@ -11,8 +11,8 @@ use ring::digest::{Context, SHA256};
 use super::{WebhookState, alert_fields::controllers};
 use crate::{
     alerts::{
+        Incident,
         common_cause::MAX_MEMBERS,
-        incident::Incident,
         slots::{Slots, Space},
         storm,
         times::has_elapsed,

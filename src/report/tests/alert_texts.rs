@@ -4,8 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::*;
 use crate::{
-    alerts::{self, ALERT_BYTES},
-    report::alert_incidents::{LOG_BYTES, TEXT_BYTES},
+    api::ALERT_BYTES,
+    report::{
+        self,
+        alert_incidents::{LOG_BYTES, TEXT_BYTES},
+    },
 };
 
 /// 1,500 incidents of one namespace, the last of which began first, and one of another namespace. Each has a message of 1 KiB,
@@ -24,7 +27,7 @@ fn many(logs: bool) -> Scenario {
     scenario
 }
 
-fn owners(incidents: &[alerts::Incident], condition: impl Fn(&alerts::Incident) -> bool) -> BTreeSet<String> {
+fn owners(incidents: &[report::Incident], condition: impl Fn(&report::Incident) -> bool) -> BTreeSet<String> {
     incidents.iter().filter(|incident| condition(incident)).map(|incident| incident.owner.name.clone()).collect()
 }
 
@@ -61,7 +64,7 @@ fn texts_of_many_incidents_take_a_bounded_amount_of_memory() {
 #[test]
 fn incidents_that_are_tracked_or_began_first_have_texts_and_namespaces_take_turns() {
     let scenario = many(false);
-    let has_text = |incident: &alerts::Incident| !incident.texts.message.is_empty();
+    let has_text = |incident: &report::Incident| !incident.texts.message.is_empty();
     let incidents = scenario.alert_incidents();
     let first = owners(&incidents, has_text);
     assert!(first.contains("owner-1499") && !first.contains("owner-0"), "the oldest come first");

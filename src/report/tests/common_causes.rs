@@ -240,7 +240,7 @@ fn grouped(scenario: Scenario) -> Vec<(String, Vec<String>)> {
 /// The same of some incidents.
 pub(super) fn grouped_by_key(
     scenario: &Scenario,
-    chosen: impl Fn(&crate::alerts::Incident) -> bool,
+    chosen: impl Fn(&crate::report::Incident) -> bool,
 ) -> Vec<(String, Vec<String>)> {
     let mut grouped = std::collections::BTreeMap::<_, Vec<String>>::new();
     for incident in scenario.alert_incidents().into_iter().filter(chosen) {

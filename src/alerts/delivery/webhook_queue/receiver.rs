@@ -2,37 +2,20 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{ObjectInput, ReadSecrets, Stage, UsableEndpoint, WebhookQueue};
 use crate::{
     alerts::{
-        CurrentMutes, Farewell, Incident, IncidentMemory, PlanInput,
+        Farewell, Incident, PlanInput,
         delivery::{
-            leaving::{LastMessages, LeftReceiver, SENT_WITHIN, UNKNOWN, UNKNOWN_PRESENT},
+            farewells::{LastMessages, LeftReceiver, SENT_WITHIN, UNKNOWN, UNKNOWN_PRESENT},
             secrets::{Endpoint, WebhookSecrets},
         },
         last_messages,
     },
     api::{AlertPhase, AlertStatus},
 };
-
-/// The alerts of the webhooks that remain. PagerDuty and Alertmanager take equal alerts of several webhooks for one.
-pub(in crate::alerts::delivery) struct Kept<'a> {
-    pub queues: &'a [WebhookQueue],
-    pub incidents: &'a [Incident],
-    pub memory: &'a IncidentMemory,
-    pub mutes: &'a CurrentMutes,
-    pub now: Timestamp,
-}
-
-impl Kept<'_> {
-    /// Whether another webhook has this receiver, and sends it this alert.
-    fn contains(&self, left: &LeftReceiver, key: &str) -> bool {
-        self.queues.iter().any(|queue| queue.sends_to(left) && queue.sends(key, self))
-    }
-}
 
 impl WebhookQueue {
     /// Replaces the identity of the receiver that an earlier version has stored, so that nothing is sent again.
@@ -110,16 +93,17 @@ impl WebhookQueue {
         (present.is_none_or(|present| present.receiver != left.receiver)).then_some(left)
     }
 
-    /// The messages that end what the receiver was sent that the webhook has left, if there is anything to end.
+    /// The messages that end what the receiver was sent that the webhook has left, if there is anything to end. What one of
+    /// the webhooks that remain sends to this receiver goes on: PagerDuty and Alertmanager take equal alerts of several
+    /// webhooks for one.
     pub(in crate::alerts::delivery) fn last_messages(
         &self,
         to: LeftReceiver,
         input: &ObjectInput<'_>,
-        wall: Timestamp,
-        kept: &Kept<'_>,
+        remaining: &[WebhookQueue],
     ) -> Option<LastMessages> {
-        let plan_input = PlanInput { policy: &to.webhook.policy, ..self.plan_input(input, wall) };
-        let is_kept = |key: &str| kept.contains(&to, key);
+        let plan_input = PlanInput { policy: &to.webhook.policy, ..self.plan_input(input) };
+        let is_kept = |key: &str| remaining.iter().any(|queue| queue.sends_to(&to) && queue.sends(key, input));
         let messages = last_messages(&self.base, &plan_input, Farewell::ReceiverLeft, &is_kept);
         (!messages.is_empty()).then_some(LastMessages { to, messages })
     }
@@ -134,19 +118,19 @@ impl WebhookQueue {
     }
 
     /// Whether its receiver was sent the alert with this key, or will be now.
-    fn sends(&self, key: &str, kept: &Kept<'_>) -> bool {
+    fn sends(&self, key: &str, input: &ObjectInput<'_>) -> bool {
         let is_tracked = |alert: &AlertStatus| alert.key == key && alert.phase != AlertPhase::Resolved;
         self.base.alerts.iter().any(is_tracked)
-            || kept.incidents.iter().any(|incident| *incident.key == *key && self.will_announce(incident, kept))
+            || input.incidents.iter().any(|incident| *incident.key == *key && self.will_announce(incident, input))
     }
 
     /// Whether its receiver will be sent an incident now, and its end later.
-    fn will_announce(&self, incident: &Incident, kept: &Kept<'_>) -> bool {
+    fn will_announce(&self, incident: &Incident, input: &ObjectInput<'_>) -> bool {
         let (policy, key) = (&self.webhook.policy, &incident.key);
         let is_usable = self.webhook.endpoint.wrong.is_none() && !self.base.stopped && policy.send_resolved;
         is_usable
-            && kept.mutes.get(key).is_none()
-            && policy.due_at(incident, kept.now).is_some_and(|due| due <= kept.now)
-            && policy.matches(incident, &kept.memory.earlier(key, None))
+            && input.mutes.get(key).is_none()
+            && policy.due_at(incident, input.wall).is_some_and(|due| due <= input.wall)
+            && policy.matches(incident, &input.memory.earlier(key, None))
     }
 }

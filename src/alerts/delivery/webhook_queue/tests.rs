@@ -38,9 +38,10 @@ fn reads(
             mutes: &CurrentMutes::default(),
             bytes: alert_bytes(1),
             is_unstored: false,
+            wall: Timestamp::UNIX_EPOCH,
         };
         let stored = queue.state().clone();
-        if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now, Timestamp::UNIX_EPOCH) {
+        if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now) {
             reads += 1;
             let spec = Arc::clone(&queue.webhook.endpoint);
             queue.on_secrets(&spec, result(), now);
@@ -138,8 +139,9 @@ impl Steps {
                 mutes: &mutes,
                 bytes: alert_bytes(1),
                 is_unstored: self.is_unstored,
+                wall,
             };
-            match self.queue.next_action(&input, self.stored.as_ref(), now, wall) {
+            match self.queue.next_action(&input, self.stored.as_ref(), now) {
                 Action::Wait => return None,
                 Action::Send(message) => return Some(*message),
                 Action::ReadSecrets => {

@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{TaskResult, Worker};
 use crate::{
     alerts::{
         Incident, ValidatedWebhook,
-        delivery::{
-            leaving::LastMessages,
-            webhook_queue::{Kept, WebhookQueue},
-        },
+        delivery::{farewells::LastMessages, webhook_queue::WebhookQueue},
         open_alerts,
     },
     api::{WebhookStatus, reason},
@@ -47,20 +43,17 @@ impl Worker {
     }
 
     /// Sends the last messages to receivers that webhooks have left.
-    pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident], wall: Timestamp) {
+    pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident]) {
         let now = Instant::now();
         let left: Vec<_> = queues.iter_mut().map(|queue| queue.take_left(false, now)).collect();
         let (sending, mut removed): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
         self.leaving = sending;
         let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true, now)).collect();
-        let kept = Kept { queues, incidents, memory: &self.memory, mutes: &self.mutes, now: wall };
         let input = self.input(incidents);
         let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
         let messages: Vec<_> = all
-            .filter_map(|(queue, left)| {
-                Some((queue.name().to_owned(), queue.last_messages(left?, &input, wall, &kept)?))
-            })
+            .filter_map(|(queue, left)| Some((queue.name().to_owned(), queue.last_messages(left?, &input, queues)?)))
             .collect();
         for (webhook, messages) in messages {
             self.send_last_messages(webhook, messages);

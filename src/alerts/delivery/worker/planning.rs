@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    super::{
-        pause::{self, Pause},
-        webhook_queue::{Action, ObjectInput},
-    },
+    super::webhook_queue::{Action, ObjectInput},
     Worker,
 };
-use crate::alerts::{Incident, MuteSearch, alert_bytes};
+use crate::alerts::{CurrentMutes, Incident, alert_bytes};
+
+/// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for each.
+const INCIDENTS: usize = 256;
 
 impl Worker {
     /// Decides for each webhook what to do next.
@@ -26,12 +26,12 @@ impl Worker {
         let mut pause = Pause::default();
         self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
-        self.end_left_alerts(&mut queues, &incidents, wall);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, ..self.input(&incidents) };
+        self.end_left_alerts(&mut queues, &incidents);
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, wall, ..self.input(&incidents) };
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
             let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
-            actions.push(queue.next_action(&input, stored, now, wall));
+            actions.push(queue.next_action(&input, stored, now));
             pause.after(incidents.len()).await;
         }
         self.queues = queues;
@@ -46,17 +46,35 @@ impl Worker {
 
     /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
     async fn find_mutes(&mut self, incidents: &[Incident], wall: Timestamp, pause: &mut Pause) {
-        let mut search = MuteSearch::new(&self.mute_rules, wall);
-        if self.has_mutes && search.is_known_from(&self.mutes) {
+        let rules = self.mute_rules.active(wall);
+        let mut mutes = CurrentMutes::of(&rules);
+        if self.has_mutes && mutes.has_same_rules(&self.mutes) {
             return;
         }
-        if !search.is_trivial() {
-            for some in incidents.chunks(pause::INCIDENTS) {
-                search.add(some, &self.memory);
+        if !rules.is_empty() {
+            for some in incidents.chunks(INCIDENTS) {
+                mutes.add(&rules, some, &self.memory);
                 pause.after(some.len()).await;
             }
         }
-        self.mutes = search.finish();
+        self.mutes = mutes;
         self.has_mutes = true;
+    }
+}
+
+/// Lets the other tasks of the thread go on while many incidents are considered.
+#[derive(Default)]
+struct Pause {
+    incidents: usize,
+}
+
+impl Pause {
+    /// Counts incidents that were considered, and pauses if there were many.
+    async fn after(&mut self, incidents: usize) {
+        self.incidents = self.incidents.saturating_add(incidents);
+        if self.incidents >= INCIDENTS {
+            self.incidents = 0;
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -359,7 +359,7 @@ impl Simulation {
                 );
             }
             if is_change && matches!(self.crash, Some(CrashPoint::Sending | CrashPoint::Recording)) {
-                let announced = message.started.iter().map(|alert| alert.key.clone());
+                let announced = message.started.iter().map(|alert| alert.key.to_string());
                 self.interrupted = Some((message.id.clone(), announced.collect()));
             }
             if self.crashes_at(CrashPoint::Sending) {
@@ -422,7 +422,7 @@ impl Simulation {
         self.last_sent = Some(self.now);
         // An end without a start follows a start that may have been accepted.
         for alert in message.started.iter().chain(&message.resolved) {
-            self.due_unsent.remove(&alert.key);
+            self.due_unsent.remove(alert.key.as_str());
             // The message stands for all incidents with the common cause, also for those that ended before their turn.
             for stored in recorded.alerts.iter().filter(|stored| stored.key == alert.key) {
                 stored.members.iter().for_each(|member| _ = self.due_unsent.remove(member));

@@ -108,7 +108,7 @@ impl Simulation {
             message.kind != MessageKind::Resend
                 && stored.is_some_and(|stored| matches!(stored.phase, AlertPhase::Announcing | AlertPhase::Resolving))
         };
-        let keys = |alerts: &[Alert]| alerts.iter().filter(is_marked).map(|alert| alert.key.clone()).collect();
+        let keys = |alerts: &[Alert]| alerts.iter().filter(is_marked).map(|alert| alert.key.to_string()).collect();
         self.attempts.push(Attempt {
             at: self.now,
             id: message.id.clone(),
@@ -193,6 +193,6 @@ impl Simulation {
             _ if is_refused && was_uncertain => vec![&message.started, &message.resolved],
             _ => return,
         };
-        self.may_start_twice.extend(again.into_iter().flatten().map(|alert| alert.key.clone()));
+        self.may_start_twice.extend(again.into_iter().flatten().map(|alert| alert.key.to_string()));
     }
 }

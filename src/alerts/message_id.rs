@@ -1,12 +1,19 @@
-//! The IDs of messages that are sent although their state cannot be stored. Pure.
+//! The IDs of messages: unique, or, if their state cannot be stored, such that they follow from the alerts. Pure.
 
 use ring::digest::{Context, SHA256};
 
-use super::{incident::Source, notification::Notification};
+use super::{Source, notification::Notification, plan::PlanInput, webhook_state::WebhookState};
 use crate::{
     api::{AlertPhase, AlertStatus, MessageKind, StormStatus, WebhookStatus},
     hex::hex,
 };
+
+/// A unique ID of a new message. It depends on the kind, because two messages of different kinds may be built at the same time.
+pub(super) fn new_id(webhook: &WebhookState<'_>, input: &PlanInput<'_>, kind: MessageKind) -> String {
+    let nanoseconds = webhook.now.as_nanosecond().to_string();
+    let alerts = webhook.status.alerts.iter().map(|alert| format!("{} {}", alert.key, alert.phase as u8));
+    digest(kind, input.source, [input.policy.name.clone(), nanoseconds].into_iter().chain(alerts))
+}
 
 /// Gives a new message an ID that follows from its alerts. A restarted operator finds no trace of the message. If it plans the
 /// same one, the receiver recognizes it by this ID. It may group the incidents in other messages, which have other IDs, and it
@@ -30,13 +37,6 @@ pub(super) fn name_unstored(
 }
 
 fn id(state: &WebhookStatus, kind: MessageKind, source: &Source) -> String {
-    let mut hash = Context::new(&SHA256);
-    hash.update(&[kind as u8]);
-    let object = [&source.uid, &source.object.namespace, &source.object.name, &state.name, &state.receiver];
-    for part in object.map(String::as_str) {
-        hash.update(part.as_bytes());
-        hash.update(&[0]);
-    }
     let mut parts: Vec<String> = state
         .alerts
         .iter()
@@ -45,7 +45,14 @@ fn id(state: &WebhookStatus, kind: MessageKind, source: &Source) -> String {
         .collect();
     parts.extend(state.storm.as_ref().filter(|storm| is_part(kind, storm.phase)).map(|storm| storm_part(kind, storm)));
     parts.sort_unstable();
-    for part in parts {
+    digest(kind, source, [state.name.clone(), state.receiver.clone()].into_iter().chain(parts))
+}
+
+fn digest(kind: MessageKind, source: &Source, parts: impl Iterator<Item = String>) -> String {
+    let mut hash = Context::new(&SHA256);
+    hash.update(&[kind as u8]);
+    let object = [&source.uid, &source.object.namespace, &source.object.name].map(String::clone);
+    for part in object.into_iter().chain(parts) {
         hash.update(part.as_bytes());
         hash.update(&[0]);
     }

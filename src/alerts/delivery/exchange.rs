@@ -1,14 +1,18 @@
-//! What the controller tells the worker of an object.
+//! What the controller tells the worker of an object, and what a worker tells the controller.
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
-use crate::alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook, delivery::persist::StoredStatus};
+use super::persist::StoredStatus;
+use crate::{
+    alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
+    api::NamespacedName,
+};
 
 /// The latest state of an object, as the controller reports it.
 #[derive(Clone, Default)]
-pub(in crate::alerts::delivery) struct Input {
+pub(super) struct Input {
     pub generation: i64,
     pub webhooks: Arc<[ValidatedWebhook]>,
     /// When the spec before was last known to be the present one: earlier than now if the watch of objects was interrupted.
@@ -30,12 +34,43 @@ pub(in crate::alerts::delivery) struct Input {
 
 impl Input {
     /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
-    pub(in crate::alerts::delivery) fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         (self.incidents_version, self.incidents_known) == (other.incidents_version, other.incidents_known)
             && Arc::ptr_eq(&self.webhooks, &other.webhooks)
             && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
             && Arc::ptr_eq(&self.observed, &other.observed)
             && self.gone == other.gone
             && (self.generation, self.bytes, self.deleted) == (other.generation, other.bytes, other.deleted)
+    }
+}
+
+/// How many notices may wait for the controller. Further ones are only in the log.
+const QUEUE: usize = 64;
+
+/// Something that a person should know about an object's webhooks. It contains no values of Secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeliveryNotice {
+    pub object: NamespacedName,
+    pub uid: String,
+    /// The webhook's name; empty if it concerns all webhooks of the object.
+    pub webhook: String,
+    /// The reason of the event, a constant of [`crate::api::reason`].
+    pub reason: &'static str,
+    pub note: String,
+}
+
+/// Reports problems as events, because the status may not be writable.
+#[derive(Clone, Debug)]
+pub(super) struct Notices(mpsc::Sender<DeliveryNotice>);
+
+impl Notices {
+    pub fn channel() -> (Self, mpsc::Receiver<DeliveryNotice>) {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        (Self(sender), receiver)
+    }
+
+    pub fn send(&self, notice: DeliveryNotice) {
+        // If it does not fit, the log contains it.
+        let _ = self.0.try_send(notice);
     }
 }

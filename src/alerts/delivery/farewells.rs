@@ -1,11 +1,38 @@
-//! The last messages to a receiver that a webhook has left. Best effort: nothing about them is stored.
+//! The last messages to a receiver: of an object that was deleted, or of a webhook that has left the receiver. Best effort:
+//! nothing about them is stored.
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{deletion::send_deletion_notices, http_client::HttpClient, secrets::Endpoint};
-use crate::alerts::{Notification, ValidatedWebhook};
+use super::{http_client::HttpClient, secrets::Endpoint, send::send};
+use crate::alerts::{Notification, ValidatedWebhook, retry::AttemptOutcome};
+
+/// How long to try, for all receivers of an object together.
+pub(super) const DELETION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait before the second and the third attempt.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Sends `messages` in order. Stops and returns false when one cannot be delivered.
+pub(super) async fn send_all(
+    http: &HttpClient,
+    endpoint: Arc<Endpoint>,
+    messages: Vec<Notification>,
+    timeout: Duration,
+) -> bool {
+    for message in messages {
+        let mut delays = RETRY_DELAYS.into_iter();
+        loop {
+            let outcome = send(http, &endpoint, &message, timeout).await.outcome;
+            match (outcome, delays.next()) {
+                (AttemptOutcome::Answered { status: 200..=299, .. }, _) => break,
+                (AttemptOutcome::Answered { status: 410, .. }, _) | (_, None) => return false,
+                (_, Some(delay)) => sleep(delay).await,
+            }
+        }
+    }
+    true
+}
 
 /// For how long after a webhook has left it a receiver is sent anything. Later it may belong to someone else.
 pub(super) const SENT_WITHIN: Duration = Duration::from_secs(60);
@@ -49,7 +76,7 @@ impl LastMessages {
         if deadline <= Instant::now() {
             return Err("the change was noticed more than a minute later");
         }
-        let sent = send_deletion_notices(http, endpoint, self.messages, self.to.webhook.policy.timeout);
+        let sent = send_all(http, endpoint, self.messages, self.to.webhook.policy.timeout);
         match timeout_at(deadline, sent).await {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => Err("it did not accept the messages"),
