@@ -53,9 +53,9 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
         _ => false,
     });
-    // An incident that has ended is never listed as firing. An alert still to be sent as a start gets its own message: listed as
-    // ongoing, it would count as sent.
-    let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert) && (resend || !webhook.begins(alert));
+    // An incident that has ended is never listed as firing. An alert still to be sent as a start, maybe after a silence, gets its
+    // own message: listed as ongoing, it would count as sent.
+    let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert) && (resend || alert.sent_at.is_some());
     // What the receiver refuses has messages of its own.
     let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());
     let mut resolved = alerts_where(webhook, |alert| {
@@ -79,6 +79,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         budget.try_add(alert, webhook.now);
     }
     let all = webhook.status.alerts.iter().filter(|alert| is_listed(alert)).count();
+    let is_held_back = |alert: &&AlertStatus| is_ongoing(alert) && alert.sent_at.is_none() && webhook.is_muted(alert);
+    let held_back = webhook.status.alerts.iter().filter(is_held_back).count();
     let is_ending = |alert: &&AlertStatus| !single && alert.phase == AlertPhase::Firing && alert.gone_since.is_some();
     let ending = webhook.status.alerts.iter().filter(is_ending).count();
     let mut ongoing: Vec<Alert> =
@@ -106,7 +108,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         unsent: count_unsent(webhook, storm.is_some()),
         ending: ending as u64,
         refused: if resend { 0 } else { refusal::unsent(webhook) as u64 },
-        muted: if resend { 0 } else { webhook.muted.len() as u64 },
+        muted: if resend { 0 } else { (webhook.muted.len() + held_back) as u64 },
         ended_while_muted,
         mentions: mentions(webhook, kind, &started, storm.as_ref()),
         started,

@@ -98,7 +98,10 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
         let is_sent = match alert.phase {
             AlertPhase::Announcing => named(&sent.started),
             AlertPhase::Resolving => named(&sent.resolved),
-            AlertPhase::Firing => repeats_all && alert.refused_at.is_none() || named(&sent.ongoing),
+            AlertPhase::Firing => {
+                let is_repeated = alert.refused_at.is_none() && (alert.sent_at.is_some() || !alert.began_elsewhere);
+                repeats_all && is_repeated || named(&sent.ongoing)
+            }
             AlertPhase::Queued | AlertPhase::Resolved => false,
         };
         if is_sent {

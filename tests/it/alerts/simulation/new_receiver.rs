@@ -54,6 +54,29 @@ fn a_silence_does_not_withdraw_an_alert_that_the_receiver_before_was_sent() {
 }
 
 #[test]
+fn a_silenced_alert_is_announced_to_a_new_receiver_after_the_silence() {
+    for format in WebhookFormat::ALL {
+        let mut sim = Simulation::new(format);
+        sim.start(1);
+        sim.advance(100);
+        let before = sim.sent.len();
+        sim.silence("key1", 600);
+        sim.apply(&Event::ReceiverReplaced);
+        sim.start(2);
+        sim.advance(120);
+        let changes = |keys: &[u8]| keys.iter().map(|number| (vec![key(*number)], vec![])).collect::<Vec<_>>();
+        assert_eq!(sim.changes_after(before), changes(&[2]), "{format:?}");
+        let others = sim.sent.iter().skip(before).filter(|sent| sent.kind != MessageKind::Resend);
+        for sent in others {
+            assert!(sent.ongoing.is_empty(), "{format:?}: listed, it would count as sent");
+            assert_eq!((sent.muted, sent.is_all_clear()), (1, false), "{format:?}");
+        }
+        sim.advance(600);
+        assert_eq!(sim.changes_after(before), changes(&[2, 1]), "{format:?}");
+    }
+}
+
+#[test]
 fn a_new_receiver_that_fails_is_sent_the_end_of_an_alert_that_ends_meanwhile() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
