@@ -230,7 +230,7 @@ fn states(now: Timestamp) -> Vec<Scenario> {
     let events = states.iter_mut().flat_map(|state| &mut state.events);
     let about_volumes = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
     for event in events.filter(|event| about_volumes.iter().any(|reason| event["reason"] == *reason)) {
-        move_times(event, SignedDuration::from_mins(5));
+        move_times(event, SignedDuration::from_mins(9));
     }
     states
 }
