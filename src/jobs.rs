@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::{
+    api::batch::v1::{CronJob, Job},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client};
 use tokio::time::timeout;
 
@@ -46,6 +49,12 @@ impl JobKey {
     /// The key of the Job that controls a pod.
     pub(crate) fn new(pod: &Pod, job: &Controller) -> Self {
         Self { namespace: pod.namespace.to_string(), name: job.name.to_string(), uid: job.uid.to_string() }
+    }
+
+    pub(crate) fn of(job: &Job) -> Self {
+        let ObjectMeta { namespace, name, uid, .. } = job.metadata.clone();
+        let text = Option::unwrap_or_default;
+        Self { namespace: text(namespace), name: text(name), uid: text(uid) }
     }
 }
 

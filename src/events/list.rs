@@ -24,6 +24,14 @@ const OF_POD: u32 = 50;
 const OF_NAMESPACE: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The Warning events of a namespace.
+#[derive(Debug)]
+pub(crate) struct NamespaceEvents {
+    pub(crate) events: Vec<WatchedEvent>,
+    /// Whether these are all: at most [`OF_NAMESPACE`] are read.
+    pub(crate) is_complete: bool,
+}
+
 /// The first Warning events about a pod.
 ///
 /// # Errors
@@ -38,8 +46,11 @@ pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> k
 ///
 /// # Errors
 /// As those of [`list_events`].
-pub(crate) async fn list_namespace_events(client: &Client, namespace: &str) -> kube::Result<Vec<WatchedEvent>> {
-    list(client, namespace, "type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE).await
+pub(crate) async fn list_namespace_events(client: &Client, namespace: &str) -> kube::Result<NamespaceEvents> {
+    let mut events = list(client, namespace, "type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE + 1).await?;
+    let is_complete = events.len() <= OF_NAMESPACE;
+    events.truncate(OF_NAMESPACE);
+    Ok(NamespaceEvents { events, is_complete })
 }
 
 async fn list(

@@ -12,7 +12,7 @@ mod watch;
 mod watched_event;
 
 pub use event::{Event, InvolvedObject};
-pub(crate) use list::{list_events, list_namespace_events};
+pub(crate) use list::{NamespaceEvents, list_events, list_namespace_events};
 #[cfg(test)]
 pub(crate) use reasons::known as known_reason;
 pub(crate) use store::{EventStore, Recorded};

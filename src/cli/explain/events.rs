@@ -26,7 +26,7 @@ pub(super) async fn read(reader: &Reader<'_>, what: &str, uid: &str) -> Option<(
     }
     let params = ListParams::default().fields(&format!("involvedObject.uid={uid}")).limit(READ);
     let page = reader.list::<ApiEvent, ApiEvent>(&format!("the events of {what}"), &params).await?;
-    let more = !page.is_complete();
+    let more = page.next().is_some();
     Some((page.into_items(), more))
 }
 

@@ -38,6 +38,7 @@ use super::{
     get::get_text,
     ignore_broken_pipe,
     kind::Kind,
+    live::ClusterView,
     object_flags::{ConnectedNamespace, ObjectFlags},
     show::text::Layout,
     workload::Workload,
@@ -182,13 +183,14 @@ impl Gathering<'_> {
     /// Explains a pod, with the state of its workload.
     async fn pod(&self, subject: Subject) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
         let Self { reader, log_lines, now } = *self;
-        let (events, workload) =
+        let (events, mut workload) =
             futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod, now));
-        let siblings = match &workload {
-            Some(workload) => workload.siblings(now),
-            None => workload::siblings(reader, &subject.pod, now).await,
-        };
-        let Explained { part, pod, .. } = explain_pod(reader, subject, events, &siblings, log_lines, now).await;
+        let mut siblings = ClusterView::default();
+        if workload.is_none() {
+            siblings = workload::siblings(reader, &subject.pod, now).await;
+        }
+        let view = workload.as_mut().map_or(&mut siblings, |workload| &mut workload.view);
+        let Explained { part, pod, .. } = explain_pod(reader, subject, events, view, log_lines, now).await;
         let workload = workload.map(|workload| WorkloadPart {
             name: workload.name(),
             progress: workload.progress().0,
@@ -204,7 +206,7 @@ impl Gathering<'_> {
     /// Explains a workload, with one pod of each of its largest incidents.
     async fn workload(&self, workload: Workload) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
         let Self { reader, now, .. } = *self;
-        let workload = workload::gather(reader, workload, now).await;
+        let mut workload = workload::gather(reader, workload, now).await;
         let (events, more) = workload.events(reader).await;
         let missing_pods = workload.missing(reader, &events).await;
         let verdicts = workload.verdicts(now);
@@ -213,7 +215,7 @@ impl Gathering<'_> {
             Some(Verdicts { counts, problems }) => (Some(counts), problems),
             None => (None, Vec::new()),
         };
-        let pods = self.examples(&workload, &mut problems).await;
+        let pods = self.examples(&mut workload, &mut problems).await;
         let mut incidents = incidents(&problems);
         if let Some(counts) = &counts {
             let total = i64::try_from(counts.total).unwrap_or(i64::MAX);
@@ -232,17 +234,16 @@ impl Gathering<'_> {
     }
 
     /// Explains a pod of each of the largest incidents. What its events prove is also added to the findings.
-    async fn examples(&self, workload: &Gathered, problems: &mut [(Pod, Finding)]) -> Vec<PodPart> {
+    async fn examples(&self, workload: &mut Gathered, problems: &mut [(Pod, Finding)]) -> Vec<PodPart> {
         let Self { reader, log_lines, now } = *self;
         let names: Vec<String> =
             incidents(problems).into_iter().filter_map(|incident| incident.example_pods.into_iter().next()).collect();
-        let siblings = workload.siblings(now);
         let mut parts = Vec::new();
         for name in names.into_iter().take(EXAMPLES) {
             let Some(subject) = Subject::read(reader, &name).await else { continue };
             let events = read_events(reader, &subject).await;
             let Explained { pod, part, finding } =
-                explain_pod(reader, subject, events, &siblings, log_lines, now).await;
+                explain_pod(reader, subject, events, &mut workload.view, log_lines, now).await;
             let known = problems.iter_mut().find(|(own, _)| own.uid == pod.uid);
             if let (Some(known), Some(finding)) = (known, finding) {
                 *known = (pod, finding);

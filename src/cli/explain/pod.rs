@@ -1,16 +1,17 @@
 //! Explains one pod.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event as ApiEvent, Node, Pod as ApiPod, PodSpec};
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 use crate::{
-    cli::printable::{clean, printable},
+    cli::{
+        live::ClusterView,
+        printable::{clean, printable},
+    },
     diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
-    events::{Event, EventStore, WatchedEvent},
     pods::{JsonPod, Pod},
     report::{PodFinding, in_full},
 };
@@ -22,7 +23,6 @@ use super::{
     logs, objects,
     reader::{Read, Reader},
     references::{Scope, references},
-    workload::Siblings,
 };
 
 /// A pod as it was read.
@@ -70,14 +70,14 @@ pub(super) async fn explain_pod(
     reader: &Reader<'_>,
     subject: Subject,
     (all_events, more_events): (Vec<ApiEvent>, bool),
-    siblings: &Siblings,
+    view: &mut ClusterView,
     log_lines: u32,
     now: Timestamp,
 ) -> Explained {
     let Subject { mut pod, spec, .. } = subject;
     pod.update_history(None, now);
-    let facts = siblings.facts(&pod, warnings(&pod, &all_events));
-    let verdict = assess(&pod, &facts, &Thresholds::default(), now);
+    all_events.iter().for_each(|event| view.add_event(event.clone().into()));
+    let verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     let (state, finding, scope) = match verdict.health {
         Health::Healthy => (State::Healthy, None, Scope::default()),
         Health::Settling => (State::Settling, None, Scope::ALL),
@@ -129,17 +129,6 @@ pub(super) async fn explain_pod(
         events: events::newest(&all_events, more_events, SHOWN),
     };
     Explained { pod, part, finding }
-}
-
-/// The Warning events about the pod, as the operator keeps them.
-fn warnings(pod: &Pod, events: &[ApiEvent]) -> Arc<[Event]> {
-    let mut store = EventStore::default();
-    for event in events {
-        if let WatchedEvent { id, event: Some(event), .. } = event.clone().into() {
-            store.record(id, *event, Instant::now());
-        }
-    }
-    store.about(pod)
 }
 
 /// An optional object that does not exist explains nothing.

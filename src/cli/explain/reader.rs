@@ -65,8 +65,9 @@ pub(super) struct Page<T> {
 }
 
 impl<T> Page<T> {
-    pub(super) fn is_complete(&self) -> bool {
-        self.metadata.continue_.as_ref().is_none_or(String::is_empty)
+    /// The token of the next page, if there is one.
+    pub(super) fn next(&self) -> Option<String> {
+        self.metadata.continue_.clone().filter(|token| !token.is_empty())
     }
 
     pub(super) fn into_items(self) -> Vec<T> {

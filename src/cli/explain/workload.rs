@@ -4,14 +4,13 @@ mod read;
 mod revisions;
 mod verdicts;
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 
 use crate::{
     api::Cause,
     cli::{
         kind::Kind,
+        live::ClusterView,
         printable::clean,
         workload::{Progress, Workload},
     },
@@ -27,7 +26,7 @@ use super::{
 };
 pub(super) use read::{decode, gather, of_pod, siblings};
 use revisions::Revision;
-pub(super) use verdicts::{Siblings, Verdicts};
+pub(super) use verdicts::Verdicts;
 
 /// A workload with its pods.
 pub(super) struct Gathered {
@@ -36,7 +35,9 @@ pub(super) struct Gathered {
     /// Absent if they could not be read.
     pods: Option<Pods>,
     /// Of a Job, with what is known of its CronJob.
-    job: Option<Arc<JobFacts>>,
+    job: Option<JobFacts>,
+    /// What verdicts about its pods depend on besides each pod.
+    pub(super) view: ClusterView,
 }
 
 struct Pods {

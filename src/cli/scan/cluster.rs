@@ -17,8 +17,7 @@ use crate::{
         Failure,
         api_error::{Grant, Permission},
         connect::Cluster,
-        event_lists::EventLists,
-        jobs::{self, Jobs},
+        live::Note,
     },
     clock::ClusterClock,
     namespaces::read_ownership as read_ownership_of,
@@ -27,6 +26,7 @@ use crate::{
 
 use super::{
     collector::Collector,
+    counted,
     namespaces::{NamespacePattern, Namespaces},
 };
 
@@ -156,40 +156,39 @@ async fn read_from(
     }
 }
 
-/// Reads the Jobs that decide whether failed pods are problems. Returns how many of them could not be read, and whether CronJobs
-/// may not be read.
-pub(super) async fn read_jobs(source: &Source, collector: &mut Collector) -> (usize, bool) {
-    let needed = collector.needed_jobs();
-    let count = needed.len();
-    let mut jobs = Jobs::new(source.cluster.client.clone(), source.timeout, Duration::ZERO);
-    jobs.read(needed, Instant::now());
-    // After an error, the requests that follow might take as long.
-    let mut lacks_cron_jobs = false;
-    while jobs.is_reading() {
-        match jobs.next().await {
-            Some(jobs::FAILED) => break,
-            note => lacks_cron_jobs |= note == Some(jobs::CRON_JOBS_DENIED),
+/// Reads the Jobs that decide whether failed pods are problems, and the events that may explain problems. Returns notes about
+/// what could not be read.
+pub(super) async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
+    let mut notes = Vec::new();
+    let jobs = collector.needed_jobs();
+    collector.view.read(std::iter::empty(), Instant::now());
+    while collector.view.is_reading() {
+        match collector.view.next().await {
+            // The requests that follow might take as long.
+            Some(Note::JobsFailed) => break,
+            Some(note @ Note::CronJobsDenied) => notes.push(note.as_str().to_owned()),
+            _ => {}
         }
     }
-    jobs.answered().for_each(|(job, facts)| collector.add_job(&job.uid, facts));
-    (count - jobs.answered().count(), lacks_cron_jobs)
-}
+    let unread = jobs.iter().filter(|job| !collector.view.has_answer(job)).count();
+    if unread > 0 {
+        let jobs = counted(unread as u64, "Job");
+        notes.push(format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));
+    }
+    collector.assess_again();
 
-/// Reads the events that may explain problems. Returns for how many pods they could not be read.
-pub(super) async fn read_events(source: &Source, collector: &mut Collector) -> usize {
-    let mut unread = collector.troubled_namespaces();
-    let mut lists = EventLists::new(source.cluster.client.clone());
-    unread.keys().for_each(|namespace| lists.ask(namespace));
+    let namespaces = collector.troubled_namespaces();
+    collector.view.read_only_events(namespaces.keys().map(String::as_str));
     let deadline = Instant::now() + source.timeout;
-    while lists.is_reading()
-        && let Ok((namespace, events)) = timeout_at(deadline, lists.next()).await
-    {
-        if let Some(events) = events {
-            unread.remove(&namespace);
-            events.into_iter().for_each(|event| collector.add_event(event));
-        }
+    while collector.view.is_reading() && timeout_at(deadline, collector.view.next()).await.is_ok() {}
+    let unread = namespaces.iter().filter(|(namespace, _)| !collector.view.has_listed(namespace));
+    let unread: usize = unread.map(|(_, pods)| pods).sum();
+    if unread > 0 {
+        let pods = counted(unread as u64, "pod");
+        notes.push(format!("cannot read the events of {pods}: causes that only events prove are missing"));
     }
-    unread.values().sum()
+    collector.assess_again();
+    notes
 }
 
 /// Reads the annotations of the namespaces with problems. Returns of how many they could not be read.

@@ -3,23 +3,18 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use tokio::time::Instant;
 
 use crate::{
     api::Ownership,
-    cli::event_lists::event_store,
-    diagnosis::{
-        Finding, Health, JobFacts, Replacements, Thresholds, World, assess, is_healthy_under_any_thresholds, needs_job,
-    },
-    events::{Event, EventStore, WatchedEvent},
+    cli::live::ClusterView,
+    diagnosis::{Finding, Health, JobFacts, Thresholds, World, assess, needs_job},
     jobs::JobKey,
-    pods::{Controller, Pod},
+    pods::Pod,
 };
 
 use super::{namespaces::Namespaces, selector::LabelSelector};
@@ -66,17 +61,19 @@ pub(super) struct Collector {
     pub(super) other_kind: Option<String>,
     /// The annotations of namespaces that say how severe their problems are and who is responsible.
     pub(super) ownership: HashMap<String, Ownership>,
-    replacements: Replacements,
-    /// By UID.
-    jobs: HashMap<String, Arc<JobFacts>>,
+    /// What verdicts depend on besides the pods.
+    pub(super) view: ClusterView,
     /// Of a file: the Jobs that have failed, and the CronJobs by UID.
     failed_runs: Vec<Job>,
     cron_jobs: HashMap<String, CronJob>,
-    events: EventStore,
 }
 
 impl Collector {
     pub(super) fn new(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
+        Self::with(ClusterView::default(), thresholds, now, filter)
+    }
+
+    pub(super) fn with(view: ClusterView, thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
         Self {
             source: String::new(),
             thresholds,
@@ -92,11 +89,9 @@ impl Collector {
             other_objects: 0,
             other_kind: None,
             ownership: HashMap::new(),
-            replacements: Replacements::default(),
-            jobs: HashMap::new(),
+            view,
             failed_runs: Vec::new(),
             cron_jobs: HashMap::new(),
-            events: event_store(),
         }
     }
 
@@ -126,10 +121,7 @@ impl Collector {
     /// Checks a pod.
     pub(super) fn add_pod(&mut self, mut pod: Pod) {
         pod.update_history(None, self.now);
-        let is_healthy = is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, self.now);
-        if is_healthy {
-            self.replacements.add(&pod);
-        }
+        let is_healthy = self.view.see_pod(&pod, self.thresholds.restarted, self.now);
         let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         if !(self.filter.namespaces.selects(&pod.namespace) && self.filter.selector.matches(labels)) {
             self.excluded += 1;
@@ -141,7 +133,7 @@ impl Collector {
         }
         if !is_healthy
             && !pod.ignored
-            && let Health::Problem(finding) = self.assess(&pod)
+            && let Health::Problem(finding) = self.assess_by(&pod, &self.view.awaiting_jobs())
         {
             self.problems.push((pod, *finding));
         }
@@ -149,7 +141,11 @@ impl Collector {
 
     /// The health of a pod, whether or not it was added, by what has been read so far.
     pub(super) fn assess(&self, pod: &Pod) -> Health {
-        assess(pod, self, &self.thresholds, self.now).health
+        self.assess_by(pod, &self.view.as_known())
+    }
+
+    fn assess_by(&self, pod: &Pod, world: &impl World) -> Health {
+        assess(pod, world, &self.thresholds, self.now).health
     }
 
     /// Counts a pod that cannot be decoded, unless the filter excludes its namespace or labels. An absent namespace or
@@ -179,16 +175,11 @@ impl Collector {
         self.other_kind.get_or_insert(kind);
     }
 
-    /// Keeps what a Job says about its pods.
-    pub(super) fn add_job(&mut self, uid: &str, job: Arc<JobFacts>) {
-        self.jobs.insert(uid.to_owned(), job);
-    }
-
     /// Keeps the Job of a file.
-    pub(super) fn add_job_object(&mut self, job: Job) {
+    pub(super) fn add_job(&mut self, job: Job) {
         let facts = JobFacts::of(&job);
         let is_failed_run = facts.failed.is_some() && facts.cron_job.is_some();
-        self.add_job(job.metadata.uid.as_deref().unwrap_or_default(), Arc::new(facts));
+        self.view.show_job(JobKey::of(&job), facts);
         if is_failed_run {
             self.failed_runs.push(Job { spec: None, ..job });
         }
@@ -204,18 +195,11 @@ impl Collector {
         for job in std::mem::take(&mut self.failed_runs) {
             let owners = job.metadata.owner_references.iter().flatten();
             let cron_job = owners.filter_map(|owner| self.cron_jobs.get(&owner.uid)).next();
-            if let (Some(cron_job), Some(uid)) = (cron_job, &job.metadata.uid) {
+            if let Some(cron_job) = cron_job {
                 let mut facts = JobFacts::of(&job);
                 facts.add_cron_job(&job, cron_job);
-                self.jobs.insert(uid.clone(), Arc::new(facts));
+                self.view.show_job(JobKey::of(&job), facts);
             }
-        }
-    }
-
-    /// Keeps a Warning event as evidence.
-    pub(super) fn add_event(&mut self, event: WatchedEvent) {
-        if let WatchedEvent { id, event: Some(event), .. } = event {
-            self.events.record(id, *event, Instant::now());
         }
     }
 
@@ -254,20 +238,5 @@ impl Collector {
     /// How many pods have problems that began before `--since`.
     pub(super) fn older_pods(&self) -> usize {
         self.older.map_or(0, |older| older.pods)
-    }
-}
-
-/// A Job that was not read is unknown for good, so its failed pods stay problems.
-impl World for Collector {
-    fn is_replaced(&self, pod: &Pod) -> bool {
-        self.replacements.has_replaced(pod)
-    }
-
-    fn job(&self, _: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
-        Some(self.jobs.get(job.uid.as_str()).cloned().unwrap_or_default())
-    }
-
-    fn events(&self, pod: &Pod) -> Arc<[Event]> {
-        self.events.about(pod)
     }
 }

@@ -82,13 +82,13 @@ pub(super) fn add_object(collector: &mut Collector, object: &impl Object) {
         },
         Some(kind) => {
             match kind {
-                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job_object(job)),
+                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(job)),
                 "CronJob" => _ = object.decode::<CronJob>().map(|cron_job| collector.add_cron_job(cron_job)),
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
-                    _ = object.decode::<events::v1::Event>().map(|event| collector.add_event(event.into()));
+                    _ = object.decode::<events::v1::Event>().map(|event| collector.view.add_event(event.into()));
                 }
-                "Event" => _ = object.decode::<core::v1::Event>().map(|event| collector.add_event(event.into())),
+                "Event" => _ = object.decode::<core::v1::Event>().map(|event| collector.view.add_event(event.into())),
                 _ => {}
             }
             collector.add_other_object(kind.to_owned());

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, BufReader},
     path::Path,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use crate::{
     cli::{
         Failure,
         connect::{Retries, connect},
+        live::ClusterView,
     },
     clock::ClusterClock,
 };
@@ -47,31 +49,17 @@ pub(super) async fn scan_cluster(
     let source = Source { cluster, timeout: flags.clusters.timeout(context.is_some()) };
     // The API server evaluates the label selector.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
-    let mut collector = Collector::new(flags.thresholds.thresholds(), clock.now(), filter);
+    let view = ClusterView::of(source.cluster.client.clone(), source.timeout, Duration::ZERO);
+    let mut collector = Collector::with(view, flags.thresholds.thresholds(), clock.now(), filter);
     collector.source = source.cluster.target.name().to_owned();
     cluster::read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
-    let (unread, lacks_cron_jobs) = cluster::read_jobs(&source, &mut collector).await;
-    collector.assess_again();
-    let unexplained = cluster::read_events(&source, &mut collector).await;
-    collector.assess_again();
+    let mut notes = cluster::read_world(&source, &mut collector).await;
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     let unowned = cluster::read_ownership(&source, &mut collector).await;
     let logs = match flags.logs {
         true => logs::read(&source.cluster, &collector, flags.log_timeout.unwrap_or(logs::TIMEOUT)).await,
         false => Logs::default(),
     };
-    let mut notes = Vec::new();
-    if lacks_cron_jobs {
-        notes.push(crate::cli::jobs::CRON_JOBS_DENIED.to_owned());
-    }
-    if unread > 0 {
-        let jobs = counted(unread as u64, "Job");
-        notes.push(format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));
-    }
-    if unexplained > 0 {
-        let pods = counted(unexplained as u64, "pod");
-        notes.push(format!("cannot read the events of {pods}: causes that only events prove are missing"));
-    }
     if unowned > 0 {
         let namespaces = counted(unowned as u64, "namespace");
         notes.push(format!(

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::{
-    diagnosis::{JobFacts, Replacements, Thresholds, World, is_healthy_under_any_thresholds, needs_job},
-    events::Event,
-    pods::{Controller, Pod},
+    cli::live::{ClusterView, KnownWorld},
+    diagnosis::{JobFacts, Thresholds, World, needs_job},
+    pods::Pod,
 };
 
 use super::{
@@ -34,50 +34,24 @@ pub(super) struct Facts<'a> {
     pub(super) pods: &'a [&'a Observed],
     /// The names of pods that could not be decoded.
     pub(super) unreadable: &'a [&'a str],
-    /// The events about a pod.
-    pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
-    /// The FailedCreate events about the object with this UID.
-    pub(super) refusals: &'a dyn Fn(&str) -> Vec<Event>,
-    /// What the Job of a failed pod says, if it was read.
-    pub(super) job: &'a dyn Fn(&Pod, &Controller) -> Option<Arc<JobFacts>>,
+    /// What verdicts about the pods depend on besides them.
+    pub(super) view: &'a ClusterView,
     pub(super) begun: Begun,
     /// When the numbers in the workload's status last changed, or a pod was gone, as far as this was seen.
     pub(super) progressed: Option<Timestamp>,
 }
 
-/// The pods whose revision and controller are waited for are known, and so is which of them are replaced.
-struct Known<'a> {
-    facts: &'a Facts<'a>,
-    replacements: Replacements,
-}
-
-impl<'a> Known<'a> {
-    fn new(facts: &'a Facts<'a>, now: Timestamp) -> Self {
-        let mut replacements = Replacements::default();
-        let pods = facts.pods.iter().map(|observed| &observed.pod);
-        let is_healthy = |pod: &&Pod| is_healthy_under_any_thresholds(pod, Thresholds::default().restarted, now);
-        pods.filter(is_healthy).for_each(|pod| replacements.add(pod));
-        Self { facts, replacements }
-    }
-}
-
-impl World for Known<'_> {
-    fn is_replaced(&self, pod: &Pod) -> bool {
-        self.replacements.has_replaced(pod)
-    }
-
-    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
-        (self.facts.job)(pod, job)
-    }
-
-    fn events(&self, pod: &Pod) -> Arc<[Event]> {
-        (self.facts.events)(pod)
-    }
-}
-
 impl Facts<'_> {
+    /// The Job of a named pod does not matter: it is the pod that is waited for. That of a named Job is known.
+    fn world(&self) -> KnownWorld<'_> {
+        match self.target {
+            Target::Selected(_) => self.view.awaiting_jobs(),
+            Target::Named(..) => self.view.as_known(),
+        }
+    }
+
     fn job_of(&self, pod: &Pod) -> Option<Arc<JobFacts>> {
-        (self.job)(pod, needs_job(pod)?)
+        self.world().job(pod, needs_job(pod)?)
     }
 }
 
@@ -316,8 +290,8 @@ fn held_up(
         is_own && !newest.includes(pod) && pod.deletion.is_none() && !pod.ignored
     };
     let earlier_pods = facts.pods.iter().filter(|observed| is_earlier(&observed.pod));
-    let known = Known::new(facts, now);
-    let assess = |observed: &&Observed| assess(observed, &known, Fate::Replaced, facts.begun, limits, now).trouble;
+    let world = facts.world();
+    let assess = |observed: &&Observed| assess(observed, &world, Fate::Replaced, facts.begun, limits, now).trouble;
     let mut troubles = earlier_pods.filter_map(assess);
     let trouble = troubles.next().map(|trouble| Trouble { outlook: Outlook::MayMend, ..trouble });
     let sentence = workload.held_up(facts.pods.iter().map(|observed| &observed.pod));
@@ -378,9 +352,9 @@ fn with_troubles<'a>(
     now: Timestamp,
 ) -> Decision {
     let (mut troubles, mut recheck) = (Vec::new(), None);
-    let known = Known::new(facts, now);
+    let world = facts.world();
     for (observed, fate) in pods.filter(|(observed, _)| observed.pod.deletion.is_none() && !observed.pod.ignored) {
-        let Assessment { trouble, recheck: due } = assess(observed, &known, fate, facts.begun, limits, now);
+        let Assessment { trouble, recheck: due } = assess(observed, &world, fate, facts.begun, limits, now);
         recheck = earlier(recheck, due);
         troubles.extend(trouble);
     }

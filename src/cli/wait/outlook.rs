@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{Cause, ProblemKind},
+    cli::live::text,
     diagnosis::{self, Explanation, Finding, Health, Thresholds, World, is_image_refused},
     events::Event,
     pods::{ContainerStatus, Pod, Terminated},
@@ -19,8 +20,6 @@ use super::{
     observed::{Observed, is_long_run},
 };
 
-/// What the recorder of events puts before a message if similar events are frequent.
-const COMBINED: &str = "(combined from similar events): ";
 /// The longest time between two attempts of the kubelet: its back-offs reach five minutes.
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(6);
 
@@ -187,11 +186,6 @@ pub(super) fn patience(is_older_than_wait: bool, begun: Begun, limits: Limits) -
     }
     let patience = limits.grace.saturating_mul(2);
     if is_older_than_wait { patience.max(LONGEST_BACK_OFF) } else { patience }
-}
-
-/// The message of an event.
-pub(super) fn text(event: &Event) -> &str {
-    event.message.strip_prefix(COMBINED).unwrap_or(&event.message)
 }
 
 /// Adds, saturating.

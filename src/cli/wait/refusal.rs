@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::Cause,
+    cli::live::text,
     diagnosis::{classify_failed_create, is_full_quota},
     events::Event,
 };
@@ -13,7 +14,7 @@ use crate::{
 use super::{
     decide::Facts,
     newest::Newest,
-    outlook::{Limits, Outlook, after, patience, persists, text},
+    outlook::{Limits, Outlook, after, patience, persists},
     target::Kind,
     workload::Workload,
 };
@@ -32,7 +33,7 @@ pub(super) fn refusal(
     limits: Limits,
     now: Timestamp,
 ) -> Option<(Outlook, Cause, String)> {
-    let events = newest.creator().map(facts.refusals).unwrap_or_default();
+    let events = newest.creator().map(|uid| facts.view.refusals(uid)).unwrap_or_default();
     let latest = events.iter().filter(|event| event.last.is_some()).max_by_key(|event| event.last);
     let progressed = facts.progressed;
     let (message, first, last, is_current) = match (workload.replica_failure(), latest) {

@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use jiff::Timestamp;
-use kube::core::Status;
+use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     api::Cause,
     cli::{
         Failure,
-        api_error::{Grant, Permission},
-        event_lists::EventLists,
-        jobs::{self, Jobs},
+        live::{self, ClusterView, Note, Outage, OutageNews},
         printable::printable,
     },
     clock::ClusterClock,
@@ -29,22 +25,18 @@ use super::{
     outlook::Limits,
     progress::{Line, Progress},
     target::Target,
-    watches::{Events, TargetState, Update, Updates, watch_namespace_events},
+    watches::{TargetState, Update, Updates, watch_namespace_events},
 };
 
 /// How long a failure must last before it ends the wait. The watches are independent, so for a moment the pods may seem to
 /// belong to another revision than they do.
 const CONFIRMATION: Duration = Duration::from_millis(500);
-/// Shorter outages are not mentioned.
-const OUTAGE: Duration = Duration::from_secs(2);
 /// How long the first lists may take if everything is to be checked once.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 /// How long one read of a Job may take.
 const READ_JOB: Duration = Duration::from_secs(30);
 /// When the Job of a failed pod is read again, until it has ended.
 const READ_JOBS_AGAIN: Duration = Duration::from_secs(2);
-/// The most updates that are applied before the next decision.
-const BATCH: usize = 1000;
 /// For how many groups of pods that are troubled alike a log is read.
 const LOGS: usize = 3;
 /// How long all logs may take: a kubelet that hangs must not delay the result of many targets.
@@ -77,7 +69,6 @@ impl Waiter<'_> {
             states.push(TargetState::start(index, watched, client, self.namespace, &mut updates));
         }
         watch_namespace_events(client, self.namespace, &mut updates);
-        let lists = EventLists::new(client.clone());
         let failing = vec![None; states.len()];
         let mut run = Run {
             waiter: self,
@@ -85,15 +76,15 @@ impl Waiter<'_> {
             states,
             failing,
             took: Vec::new(),
-            events: Events::default(),
-            lists,
-            jobs: Jobs::new(client.clone(), READ_JOB, READ_JOBS_AGAIN),
+            view: ClusterView::of(client.clone(), READ_JOB, READ_JOBS_AGAIN),
+            are_events_denied: false,
             progress: Progress::new(self.begun),
             outage: Outage::default(),
         };
         let (verdict, decisions) = run.until_verdict(&mut updates, limit).await?;
-        if verdict != Verdict::AllDone && run.events.denied {
-            run.progress.note("orchestr: you may not read events: causes that only events prove are missing");
+        let denied = run.are_events_denied.then_some(Note::EventsDenied);
+        if let Some(note) = denied.or(run.view.missing_events()).filter(|_| verdict != Verdict::AllDone) {
+            run.progress.note(&format!("orchestr: {}", note.as_str()));
         }
         let took = std::mem::take(&mut run.took);
         drop(run);
@@ -132,14 +123,6 @@ impl Waiter<'_> {
         let more = if details.is_empty() { 0 } else { decision.more };
         Outcome { target, end, what: clean(&decision.what), took, details, more }
     }
-
-    /// The error for a list or watch that is forbidden from the beginning.
-    fn denied(&self, resource: &'static str, message: &str) -> Failure {
-        let verb = if message.contains(" cannot watch ") { "watch" } else { "list" };
-        let permission = Permission { verb, resource, namespace: Some(self.namespace), grant: Grant::View };
-        let error = kube::Error::Api(Status::failure(message, "Forbidden").with_code(403).boxed());
-        self.cluster.target.describe_denied(&error, &permission)
-    }
 }
 
 /// A wait under way.
@@ -152,9 +135,8 @@ struct Run<'a> {
     failing: Vec<Option<Instant>>,
     /// How long each target took until it was done, or until now.
     took: Vec<Duration>,
-    events: Events,
-    lists: EventLists,
-    jobs: Jobs,
+    view: ClusterView,
+    are_events_denied: bool,
     progress: Progress,
     outage: Outage,
 }
@@ -170,12 +152,9 @@ impl Run<'_> {
         loop {
             let now = Instant::now();
             let is_synced = self.states.iter().all(TargetState::is_synced);
-            for state in &mut self.states {
-                if !state.is_synced()
-                    && let Some((resource, message)) = state.denial()
-                {
-                    return Err(self.waiter.denied(resource, &message));
-                }
+            if let Some((resource, message)) = self.states.iter().find_map(TargetState::denial) {
+                let Waiter { cluster, namespace, .. } = self.waiter;
+                return Err(live::denied(&cluster.target, resource, Some(namespace), message));
             }
             let decisions = self.decide(now)?;
             for (done_after, (_, decision, _)) in done_after.iter_mut().zip(&decisions) {
@@ -195,13 +174,9 @@ impl Run<'_> {
                 return Ok((Verdict::AllDone, decisions));
             }
             // The watch shows the events from now on.
-            if is_synced {
-                self.lists.ask(self.waiter.namespace);
-            }
-            self.jobs.read(self.states.iter().flat_map(TargetState::needed_jobs).collect(), now);
+            self.view.read(is_synced.then_some(self.waiter.namespace).into_iter(), now);
             // A single check ends when nothing is left that may still change its result.
-            let is_reading = self.lists.is_reading() || self.jobs.is_reading();
-            let is_settled = self.failing.iter().all(Option::is_none) && !is_reading;
+            let is_settled = self.failing.iter().all(Option::is_none) && !self.view.is_reading();
             if limit.is_zero() && is_synced && is_settled {
                 deadline = now;
             }
@@ -211,31 +186,23 @@ impl Run<'_> {
             self.note_outage(now);
             let confirmed = self.failing.iter().flatten().map(|since| *since + CONFIRMATION);
             let recheck = decisions.iter().filter_map(|(_, decision, _)| decision.recheck);
-            let recheck = recheck.map(|time| now + self.until(time));
-            let wakes = confirmed.chain(recheck).chain(show_again).chain(self.outage.due()).chain(self.jobs.due(now));
+            let wall = self.waiter.clock.now();
+            let recheck = recheck.map(|time| now + live::until(time, wall));
+            let wakes = confirmed.chain(recheck).chain(show_again).chain(self.outage.due()).chain(self.view.due(now));
             let wake = wakes.fold(deadline, Instant::min);
             tokio::select! {
-                Some(update) = updates.next() => self.apply_all(update, updates),
-                (_, events) = self.lists.next() => {
-                    events.into_iter().flatten().for_each(|event| self.events.add(event));
+                Some(update) = updates.next() => {
+                    live::arrived(update, updates).into_iter().for_each(|update| self.apply(update));
                 }
-                note = self.jobs.next() => self.note_about_jobs(note),
+                note = self.view.next() => self.note_about_jobs(note),
                 () = sleep_until(wake) => {}
             }
         }
     }
 
-    /// How long until a time of the cluster.
-    fn until(&self, time: Timestamp) -> Duration {
-        // The estimate of the cluster's clock moves, so a wake-up must not be too early.
-        const MARGIN: Duration = Duration::from_millis(20);
-        let left = time.duration_since(self.waiter.clock.now());
-        // A wake-up that finds nothing to do is cheap, but not in a loop.
-        Duration::try_from(left).unwrap_or_default().saturating_add(MARGIN)
-    }
-
     fn decide(&mut self, now: Instant) -> Result<Decisions, Failure> {
         let wall = self.waiter.clock.now();
+        self.states.iter().for_each(|state| state.show_to(&mut self.view, wall));
         let mut decisions = Vec::new();
         for (state, failing) in self.states.iter().zip(&mut self.failing) {
             let target = printable(&state.target.to_string());
@@ -243,7 +210,7 @@ impl Run<'_> {
                 decisions.push((target, Decision::waiting("it is not read yet"), false));
                 continue;
             }
-            let mut decision = state.decide(&self.events, &self.jobs, self.begun_at, self.waiter.limits, wall);
+            let mut decision = state.decide(&self.view, self.begun_at, self.waiter.limits, wall);
             if !state.is_current() {
                 // What is known may be outdated, so neither success nor failure is certain.
                 *failing = None;
@@ -264,17 +231,6 @@ impl Run<'_> {
         Ok(decisions)
     }
 
-    /// Applies an update and all others that have arrived.
-    fn apply_all(&mut self, first: Update, updates: &mut Updates) {
-        self.apply(first);
-        for _ in 0..BATCH {
-            match updates.next().now_or_never() {
-                Some(Some(update)) => self.apply(update),
-                _ => return,
-            }
-        }
-    }
-
     fn apply(&mut self, update: Update) {
         let now = self.waiter.clock.now();
         match update {
@@ -293,66 +249,32 @@ impl Run<'_> {
                     state.apply_pod(update, now);
                 }
             }
-            Update::Event(WatchUpdate::Applied(event)) => self.events.add(event),
-            Update::Event(WatchUpdate::Denied(_)) => self.events.denied = true,
+            Update::Event(WatchUpdate::Applied(event)) => self.view.add_event(event),
+            Update::Event(WatchUpdate::Denied(_)) => self.are_events_denied = true,
             Update::Event(_) => {}
         }
     }
 
-    fn note_about_jobs(&mut self, note: Option<&str>) {
+    fn note_about_jobs(&mut self, note: Option<Note>) {
         match note {
-            Some(jobs::DENIED) => self
+            Some(Note::JobsDenied) => self
                 .progress
                 .note("orchestr: you may not read Jobs: their failed pods are waited for until they are gone"),
-            Some(jobs::CRON_JOBS_DENIED) => self.progress.note(&format!("orchestr: {}", jobs::CRON_JOBS_DENIED)),
+            Some(note @ Note::CronJobsDenied) => self.progress.note(&format!("orchestr: {}", note.as_str())),
             _ => {}
         }
     }
 
     fn note_outage(&mut self, now: Instant) {
-        let failure = self.states.iter().find_map(TargetState::failure).map(clean);
-        match self.outage.update(failure, now) {
-            OutageNote::None => {}
-            OutageNote::Began(why) => {
+        let failure = self.states.iter().find_map(TargetState::failure);
+        match self.outage.update(failure.is_some(), now, self.waiter.clock.now()) {
+            Some(OutageNews::Began) => {
+                let why = failure.map(clean).unwrap_or_default();
                 self.progress.note(&format!("orchestr: the API server cannot be asked; still waiting: {why}"));
             }
-            OutageNote::Ended => self.progress.note("orchestr: the API server answers again"),
+            Some(OutageNews::Ended) => self.progress.note("orchestr: the API server answers again"),
+            None => {}
         }
-    }
-}
-
-/// The note to print about an outage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum OutageNote {
-    None,
-    Began(String),
-    Ended,
-}
-
-/// Whether the API server can be asked.
-#[derive(Debug, Default)]
-struct Outage {
-    since: Option<Instant>,
-    is_noted: bool,
-}
-
-impl Outage {
-    fn update(&mut self, failure: Option<String>, now: Instant) -> OutageNote {
-        let Some(failure) = failure else {
-            self.since = None;
-            return if std::mem::take(&mut self.is_noted) { OutageNote::Ended } else { OutageNote::None };
-        };
-        let since = *self.since.get_or_insert(now);
-        if self.is_noted || now < since + OUTAGE {
-            return OutageNote::None;
-        }
-        self.is_noted = true;
-        OutageNote::Began(failure)
-    }
-
-    /// When the next note will be due.
-    fn due(&self) -> Option<Instant> {
-        self.since.filter(|_| !self.is_noted).map(|since| since + OUTAGE)
     }
 }
 
@@ -372,22 +294,4 @@ fn line(target: &str, decision: &Decision, is_read: bool) -> Line {
         }
     }
     Line { target: target.to_owned(), what, is_done, is_read }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mentions_an_outage_once_and_not_if_it_is_short() {
-        let (now, mut outage) = (Instant::now(), Outage::default());
-        let failure = || Some("connection refused".to_owned());
-        assert_eq!(outage.update(failure(), now), OutageNote::None);
-        assert_eq!(outage.due(), Some(now + OUTAGE));
-        assert_eq!(outage.update(None, now), OutageNote::None);
-        assert_eq!(outage.update(failure(), now), OutageNote::None);
-        assert_eq!(outage.update(failure(), now + OUTAGE), OutageNote::Began("connection refused".to_owned()));
-        assert_eq!((outage.update(failure(), now + 2 * OUTAGE), outage.due()), (OutageNote::None, None));
-        assert_eq!(outage.update(None, now + 2 * OUTAGE), OutageNote::Ended);
-    }
 }

@@ -1,6 +1,6 @@
 //! The lists and watches of the targets, and what they have shown.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use futures::{
     StreamExt,
@@ -13,30 +13,25 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource, core::NamespaceResourceScope};
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use crate::{
-    cli::{event_lists::event_store, jobs::Jobs},
+    cli::live::{ClusterView, Listing},
     config::StreamingLists,
-    diagnosis::{JobFacts, needs_job},
-    events::{Event, EventStore, WatchedEvent, watch_events},
+    diagnosis::JobFacts,
+    events::{WatchedEvent, watch_events},
     jobs::JobKey,
-    pods::{Controller, JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
+    pods::{JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
     watch::{PAGE_SIZE, WatchUpdate, collection::Selection, json::Json, watch_either},
 };
 
 use super::{
     decide::{Begun, Decision, Facts, Gone, decide},
-    listing::Listing,
     newest::Revision,
     observed::Observed,
-    outlook::{Limits, text},
+    outlook::Limits,
     target::{Kind, Target},
     workload::Workload,
 };
-
-/// How many events about workloads are kept: those of the last pods that could not be created.
-const REFUSALS: usize = 200;
 
 /// An update of one of the watches, for the target with this index.
 pub(super) enum Update {
@@ -54,9 +49,9 @@ pub(super) struct TargetState {
     pub(super) target: Target,
     /// The UID of the object that is waited for; empty for pods with certain labels.
     uid: String,
-    workload: Option<Listing<Workload>>,
-    revisions: Option<Listing<Revision>>,
-    pods: Listing<PodEntry>,
+    workload: Option<Listing<String, Workload>>,
+    revisions: Option<Listing<String, Revision>>,
+    pods: Listing<String, PodEntry>,
     counts: Option<[i32; 6]>,
     progressed: Option<Timestamp>,
     /// Whether the deletion of the object was seen, so that its last state is known.
@@ -68,45 +63,6 @@ pub(super) struct TargetState {
 }
 
 type PodEntry = Result<Box<Observed>, UndecodablePod>;
-
-/// The Warning events of the namespace since the wait began, and those that were listed.
-pub(super) struct Events {
-    about_pods: EventStore,
-    /// FailedCreate events, the most recent last.
-    refusals: Vec<(u64, Event)>,
-    /// Whether they may not be watched.
-    pub(super) denied: bool,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self { about_pods: event_store(), refusals: Vec::new(), denied: false }
-    }
-}
-
-impl Events {
-    pub(super) fn add(&mut self, watched: WatchedEvent) {
-        let WatchedEvent { id, event: Some(event), .. } = watched else { return };
-        if event.reason == "FailedCreate" && event.involved.kind != "Pod" {
-            // What an event said before shows whether the refusals change.
-            self.refusals.retain(|(known, earlier)| *known != id || text(earlier) != text(&event));
-            if self.refusals.len() >= REFUSALS {
-                self.refusals.remove(0);
-            }
-            self.refusals.push((id, *event));
-        } else {
-            self.about_pods.record(id, *event, Instant::now());
-        }
-    }
-
-    pub(super) fn about(&self, pod: &Pod) -> Arc<[Event]> {
-        self.about_pods.about(pod)
-    }
-
-    fn refusals(&self, uid: &str) -> Vec<Event> {
-        self.refusals.iter().filter(|(_, event)| event.involved.uid == uid).map(|(_, event)| event.clone()).collect()
-    }
-}
 
 /// What to watch for a target.
 pub(super) struct Watched {
@@ -197,7 +153,7 @@ impl TargetState {
             self.is_deleted |= object.uid() == self.uid;
         }
         let name = |object: &Workload| object.metadata().name.clone().unwrap_or_default();
-        workload.apply(update, name, |_, object| object);
+        workload.apply(update, name, |_, object| Some(object));
         let counts = self.workload().map(Workload::counts);
         if counts.is_some() && self.counts.is_some() && counts != self.counts {
             self.progressed = Some(now);
@@ -207,54 +163,49 @@ impl TargetState {
 
     pub(super) fn apply_revision(&mut self, update: WatchUpdate<Revision>) {
         if let Some(revisions) = &mut self.revisions {
-            revisions.apply(update, |revision| revision.name.clone(), |_, revision| revision);
+            revisions.apply(update, |revision| revision.name.clone(), |_, revision| Some(revision));
         }
     }
 
     pub(super) fn apply_pod(&mut self, update: WatchUpdate<WatchedPod>, now: Timestamp) {
-        let name = |pod: &PodEntry| match pod {
-            Ok(observed) => observed.pod.name.to_string(),
+        let name = |watched: &WatchedPod| match &watched.pod {
+            Ok(pod) => pod.name.to_string(),
             Err(pod) => pod.name.clone(),
         };
-        let merge = |before: Option<&PodEntry>, entry: PodEntry| match entry {
-            Ok(mut entry) => {
-                let before = before.and_then(|before| before.as_deref().ok());
-                let before = before.filter(|before| before.pod.uid == entry.pod.uid);
-                entry.pod.update_history(before.map(|before| &before.pod), now);
-                Ok(Box::new(Observed::new(entry.pod, before, now)))
-            }
-            Err(pod) => Err(pod),
-        };
-        let entry = |watched: WatchedPod| watched.pod.map(|pod| Box::new(Observed::unseen(*pod)));
-        let update = map(update, entry);
-        if let WatchUpdate::Listed(Ok(entry)) | WatchUpdate::Applied(Ok(entry)) | WatchUpdate::Deleted(Ok(entry)) =
-            &update
-            && entry.pod.phase == "Succeeded"
-            && !self.uid.is_empty()
-            && entry.pod.uid == Uid::from_text(&self.uid)
+        let is_own = !self.uid.is_empty();
+        let own = Uid::from_text(&self.uid);
+        if let WatchUpdate::Listed(watched) | WatchUpdate::Applied(watched) | WatchUpdate::Deleted(watched) = &update
+            && let Ok(pod) = &watched.pod
+            && is_own
+            && pod.uid == own
+            && pod.phase == "Succeeded"
         {
-            let mut entry = entry.clone();
-            entry.pod.deletion = None;
-            self.succeeded = Some(entry);
+            self.succeeded = Some(Box::new(Observed::unseen(Pod { deletion: None, ..(**pod).clone() })));
         }
         // A pod that is gone may make room in a quota. A later list may lack one without saying so.
         if matches!(update, WatchUpdate::Deleted(_)) || matches!(update, WatchUpdate::Synced) && self.pods.is_synced() {
             self.progressed = Some(now);
         }
-        self.pods.apply(update, name, merge);
+        self.pods.apply(update, name, |before, watched| {
+            Some(watched.pod.map(|mut pod| {
+                let before = before.and_then(Result::ok).filter(|before| before.pod.uid == pod.uid);
+                pod.update_history(before.as_ref().map(|before| &before.pod), now);
+                Box::new(Observed::new(*pod, before.as_deref(), now))
+            }))
+        });
     }
 
-    /// The Jobs that decide about the failed pods among those with certain labels.
-    pub(super) fn needed_jobs(&self) -> impl Iterator<Item = JobKey> {
-        let is_selected = matches!(self.target, Target::Selected(_));
-        let pods = self.pods.objects().filter(move |_| is_selected).filter_map(|entry| entry.as_deref().ok());
-        let failed = pods.filter(|observed| observed.pod.phase == "Failed");
-        failed.filter_map(|Observed { pod, .. }| Some(JobKey::new(pod, needs_job(pod)?)))
+    /// Adds what its workload and its pods show about other pods.
+    pub(super) fn show_to(&self, view: &mut ClusterView, now: Timestamp) {
+        view.see_pods(self.pods.objects().filter_map(|entry| Some(&entry.as_ref().ok()?.pod)), now);
+        if let Some(Workload::Job(job)) = self.workload() {
+            view.show_job(JobKey::of(job), JobFacts::of(job));
+        }
     }
 
     fn workload(&self) -> Option<&Workload> {
         let Target::Named(_, name) = &self.target else { return None };
-        self.ended.as_ref().or_else(|| self.workload.as_ref()?.get(name))
+        self.ended.as_ref().or_else(|| self.workload.as_ref()?.get(&name.clone()))
     }
 
     /// Whether everything about the target has been listed once.
@@ -279,22 +230,19 @@ impl TargetState {
     }
 
     /// The resource that may not be read and the API server's message, if that is so from the beginning.
-    pub(super) fn denial(&mut self) -> Option<(&'static str, String)> {
-        let Target::Named(kind, _) = self.target else { return Some(("pods", self.pods.take_denial()?)) };
-        let workload = self.workload.as_mut().and_then(|workload| Some((kind.resource(), workload.take_denial()?)));
-        let resource = if kind == Kind::DaemonSet { "controllerrevisions.apps" } else { "replicasets.apps" };
-        let revisions = self.revisions.as_mut().and_then(|revisions| Some((resource, revisions.take_denial()?)));
-        workload.or(revisions).or_else(|| Some(("pods", self.pods.take_denial()?)))
+    pub(super) fn denial(&self) -> Option<(&'static str, &str)> {
+        let workload = self.workload.as_ref().and_then(Listing::denial);
+        let revisions = self.revisions.as_ref().and_then(Listing::denial);
+        let (kind, revision) = match &self.target {
+            Target::Named(kind @ Kind::DaemonSet, _) => (kind.resource(), "controllerrevisions.apps"),
+            Target::Named(kind, _) => (kind.resource(), "replicasets.apps"),
+            Target::Selected(_) => ("pods", ""),
+        };
+        let denials = [(kind, workload), (revision, revisions), ("pods", self.pods.denial())];
+        denials.into_iter().find_map(|(resource, message)| Some((resource, message?)))
     }
 
-    pub(super) fn decide(
-        &self,
-        events: &Events,
-        jobs: &Jobs,
-        begun: Begun,
-        limits: Limits,
-        now: Timestamp,
-    ) -> Decision {
+    pub(super) fn decide(&self, view: &ClusterView, begun: Begun, limits: Limits, now: Timestamp) -> Decision {
         let pods: Vec<&Observed> = match &self.succeeded {
             Some(pod) => vec![pod],
             None => self.pods.objects().filter_map(|entry| entry.as_deref().ok()).collect(),
@@ -309,22 +257,11 @@ impl TargetState {
             revisions: &revisions,
             pods: &pods,
             unreadable: &unreadable,
-            events: &|pod| events.about(pod),
-            refusals: &|uid| events.refusals(uid),
-            job: &|pod, job| self.job(jobs, pod, job),
+            view,
             begun,
             progressed: self.progressed,
         };
         decide(&facts, limits, now)
-    }
-
-    /// What the Job of a pod says. That of a named pod does not matter: it is the pod that is waited for.
-    fn job(&self, jobs: &Jobs, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
-        match (&self.target, self.workload()) {
-            (Target::Selected(_), _) => jobs.facts(&JobKey::new(pod, job)),
-            (Target::Named(..), Some(Workload::Job(own))) => Some(Arc::new(JobFacts::of(own))),
-            (Target::Named(..), _) => Some(Arc::default()),
-        }
     }
 
     /// Like `kubectl rollout status`, a wait ends if its object is deleted, also if another one of this name follows.
@@ -388,19 +325,4 @@ where
     // A streaming list may be older than the request. A page is not: what was applied before the wait is in it, so the
     // former revision does not pass as rolled out, and a new object not as deleted.
     watch_either(collection, None, StreamingLists::Never, Duration::ZERO).map(update).boxed()
-}
-
-fn map<K, O>(update: WatchUpdate<K>, map: impl FnOnce(K) -> O) -> WatchUpdate<O> {
-    match update {
-        WatchUpdate::Relisting => WatchUpdate::Relisting,
-        WatchUpdate::Listed(object) => WatchUpdate::Listed(map(object)),
-        WatchUpdate::Synced => WatchUpdate::Synced,
-        WatchUpdate::Applied(object) => WatchUpdate::Applied(map(object)),
-        WatchUpdate::Deleted(object) => WatchUpdate::Deleted(map(object)),
-        WatchUpdate::Behind => WatchUpdate::Behind,
-        WatchUpdate::CaughtUp => WatchUpdate::CaughtUp,
-        WatchUpdate::WentBack => WatchUpdate::WentBack,
-        WatchUpdate::Denied(message) => WatchUpdate::Denied(message),
-        WatchUpdate::Failed(message) => WatchUpdate::Failed(message),
-    }
 }

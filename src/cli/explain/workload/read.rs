@@ -1,7 +1,5 @@
 //! Reads a workload, its revisions and its pods.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
@@ -16,17 +14,21 @@ use crate::{
     cli::{
         explain::reader::{Page, Reader},
         kind::Kind,
+        live::ClusterView,
         workload::Workload,
     },
-    diagnosis::{JobFacts, RevisionObject, owner_names, replacing_owner},
+    diagnosis::{JobFacts, RevisionObject, World, owner_names, replacing_owner},
+    jobs::JobKey,
     pods::{Pod, WatchedPod},
 };
 
-use super::{Gathered, Pods, Siblings, revisions::Revision};
+use super::{Gathered, Pods, revisions::Revision};
 
 /// The most pods and revisions of a workload that are read.
 const PODS: u32 = 1000;
 const REVISIONS: u32 = 100;
+/// Among how many pages of pods a replacement is searched.
+const PAGES: usize = 10;
 
 #[derive(Deserialize)]
 struct Named {
@@ -82,39 +84,61 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     };
     if labels.is_empty() {
         reader.not_read(&format!("the pods of {name}"), "its selector cannot be read");
-        return Gathered { workload, revisions: Vec::new(), pods: None, job: None };
+        return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view: ClusterView::default() };
     }
     let what = format!("the pods of {name}");
-    let (revisions, pods, job) = futures::join!(
+    let (revisions, page, job) = futures::join!(
         revisions(reader, &workload, &labels),
-        pods(reader, &what, &labels, now),
+        pods(reader, &what, &labels, now, None),
         job(reader, &workload)
     );
-    let mut gathered = Gathered { workload, revisions, pods, job };
-    if let Some(mut pods) = gathered.pods.take() {
+    let mut gathered = Gathered { workload, revisions, pods: None, job, view: ClusterView::default() };
+    if let Some((mut pods, _)) = page {
         pods.pods.retain(|pod| gathered.owns(pod));
+        gathered.view.see_pods(&pods.pods, now);
         gathered.pods = Some(pods);
+    }
+    if let (Workload::Job(job), Some(facts)) = (&gathered.workload, &gathered.job) {
+        gathered.view.show_job(JobKey::of(job), facts.clone());
     }
     gathered
 }
 
-/// The pods on which depends whether a pod was replaced whose workload is not read, for example a Rollout.
-pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> Siblings {
+/// What is known of the pods on which depends whether a pod was replaced whose workload is not read, for example a Rollout.
+pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> ClusterView {
+    let mut view = ClusterView::default();
     if pod.phase != "Failed" || replacing_owner(pod).is_none() {
-        return Siblings::default();
+        return view;
     }
     let what = format!("the other pods of {}", reader.namespace);
-    let pods = pods(reader, &what, "", now).await.map(|pods| pods.pods);
-    Siblings::new(&pods.unwrap_or_default(), None, now)
+    let mut next = None;
+    for _ in 0..PAGES {
+        let Some((pods, token)) = self::pods(reader, &what, "", now, next).await else { return view };
+        view.see_pods(&pods.pods, now);
+        if token.is_none() || view.as_known().is_replaced(pod) {
+            return view;
+        }
+        next = token;
+    }
+    reader.not_read(&what, &format!("at most {} are read", PAGES * PODS as usize));
+    view
 }
 
-async fn pods(reader: &Reader<'_>, what: &str, labels: &str, now: Timestamp) -> Option<Pods> {
+/// A page of pods, and the token of the next one.
+async fn pods(
+    reader: &Reader<'_>,
+    what: &str,
+    labels: &str,
+    now: Timestamp,
+    token: Option<String>,
+) -> Option<(Pods, Option<String>)> {
     let params = ListParams {
         label_selector: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
+        continue_token: token,
         ..ListParams::default().limit(PODS)
     };
     let page = reader.list::<ApiPod, WatchedPod>(what, &params).await?;
-    let more = !page.is_complete();
+    let next = page.next();
     let (mut pods, mut unreadable) = (Vec::new(), 0);
     for watched in page.into_items() {
         match watched.pod {
@@ -125,7 +149,7 @@ async fn pods(reader: &Reader<'_>, what: &str, labels: &str, now: Timestamp) -> 
             Err(_) => unreadable += 1,
         }
     }
-    Some(Pods { pods, unreadable, more })
+    Some((Pods { pods, unreadable, more: next.is_some() }, next))
 }
 
 async fn revisions(reader: &Reader<'_>, workload: &Workload, labels: &str) -> Vec<Revision> {
@@ -152,7 +176,7 @@ async fn list_revisions<K: Resource<DynamicType = ()>>(reader: &Reader<'_>, what
 
 /// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob has
 /// succeeded.
-async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<Arc<JobFacts>> {
+async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<JobFacts> {
     let Workload::Job(job) = workload else { return None };
     let mut facts = JobFacts::of(job);
     if let (Some(name), Some(_)) = (facts.cron_job.clone(), facts.failed)
@@ -160,5 +184,5 @@ async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<Arc<JobFacts>> 
     {
         facts.add_cron_job(job, &cron_job);
     }
-    Some(Arc::new(facts))
+    Some(facts)
 }

@@ -3,7 +3,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use orchestr_testbed::objects::controlled_by;
 use serde_json::{Value, json};
 
-use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject, pods::Controller};
+use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject, jobs::JobKey, pods::Controller};
 
 use super::*;
 
@@ -59,6 +59,7 @@ fn cart(pods: Vec<Pod>) -> Gathered {
         revisions: vec![replica_set("old", "1", "cart:1"), replica_set("new", "2", "cart:2")],
         pods: Some(Pods { pods, unreadable: 0, more: false }),
         job: None,
+        view: ClusterView::default(),
     }
 }
 
@@ -87,16 +88,14 @@ fn a_failed_pod_that_was_replaced_is_no_problem_for_long() {
     let starting = json!({"phase": "Pending"});
     let problems = |other: Pod, now: &str| {
         let old = created("cart-new-a", "2026-03-01T08:00:00Z", evicted.clone());
-        let gathered = cart(vec![old.clone(), other]);
+        let mut gathered = cart(vec![old.clone(), other.clone()]);
         let now = now.parse().unwrap();
-        let problems = gathered.verdicts(now).unwrap().problems.len();
-        assert_eq!(gathered.siblings(now).facts(&old, Arc::default()).replaced, problems == 0);
-        problems
+        gathered.view.see_pods([&old, &other], now);
+        gathered.verdicts(now).unwrap().problems.len()
     };
     assert_eq!(problems(created("cart-new-b", "2026-03-01T09:00:00Z", ready()), "2026-03-01T12:00:00Z"), 0);
     assert_eq!(problems(created("cart-new-b", "2026-03-01T07:00:00Z", ready()), "2026-03-01T12:00:00Z"), 1, "older");
     assert_eq!(problems(created("cart-new-b", "2026-03-01T11:59:59Z", starting), "2026-03-01T12:00:00Z"), 1);
-    assert!(!Siblings::default().facts(&Pod::default(), Arc::default()).replaced);
 }
 
 #[test]
@@ -107,7 +106,7 @@ fn a_job_whose_pods_are_healthy_is_running() {
         let pods = pods.iter().map(|status| pod("j", status.clone())).collect();
         let workload = decode(Kind::Job, &object.to_string()).unwrap().unwrap();
         let pods = Some(Pods { pods, unreadable: 0, more: false });
-        let job = Gathered { workload, revisions: Vec::new(), pods, job: None };
+        let job = Gathered { workload, revisions: Vec::new(), pods, job: None, view: ClusterView::default() };
         (job.state(job.verdicts(now).as_ref(), false), job.progress().0)
     };
     let running = json!({"phase": "Running", "conditions": [
@@ -170,8 +169,10 @@ fn a_failed_run_is_no_problem_after_a_later_run_has_succeeded() {
         let mut pod = pod("j", failed);
         let (kind, name) = ("Job".into(), "export-1".into());
         pod.controller = Some(Controller { api_version: "batch/v1".into(), kind, name, uid: "j".into() });
+        let mut view = ClusterView::default();
+        view.show_job(JobKey::new(&pod, pod.controller.as_ref().unwrap()), facts.clone());
         let pods = Some(Pods { pods: vec![pod], unreadable: 0, more: false });
-        let job = Gathered { workload, revisions: Vec::new(), pods, job: Some(Arc::new(facts)) };
+        let job = Gathered { workload, revisions: Vec::new(), pods, job: Some(facts), view };
         (job.state(job.verdicts(now).as_ref(), false), job.progress().0)
     };
     let later = "the Job has failed: too many; a later run of the CronJob export has succeeded";

@@ -9,11 +9,10 @@ mod view;
 use std::{process::ExitCode, time::Duration};
 
 use futures::{
-    FutureExt, StreamExt,
+    StreamExt,
     stream::{BoxStream, SelectAll},
 };
 use jiff::Timestamp;
-use kube::core::Status;
 use tokio::{
     select,
     signal::unix::{Signal, SignalKind, signal},
@@ -23,10 +22,8 @@ use tokio::{
 use crate::{
     cli::{
         Failure,
-        api_error::{Grant, Permission},
         connect::{Retries, connect},
-        event_lists::EventLists,
-        jobs::{self, Jobs},
+        live::{self, ClusterView, Note, Outage, OutageNews},
     },
     clock::ClusterClock,
     config::StreamingLists,
@@ -47,10 +44,6 @@ use view::{Shown, View};
 
 /// The shortest time between two drawings, or between two groups of lines.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Shorter outages are not mentioned.
-const OUTAGE: Duration = Duration::from_secs(2);
-/// The most updates that are applied before the pods are judged again.
-const BATCH: usize = 1000;
 /// Each namespace needs two connections.
 const MOST_NAMESPACES: usize = 50;
 /// When a Job that has not ended is read again.
@@ -87,12 +80,10 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
         updates.push(pods.map(move |update| Update::Pod(index, update)).boxed());
         updates.push(watch_events(client.clone(), scope.as_deref(), Duration::ZERO).map(Update::Event).boxed());
     }
-    let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len());
+    let reads = ClusterView::of(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
+    let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len(), reads);
     let view = View::new(source.cluster.target.name(), flags.output == Output::Wide);
-    let jobs = Jobs::new(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
-    let lists = EventLists::new(source.cluster.client.clone());
-    let (outage, are_events_denied) = (Outage::default(), false);
-    let run = Run { source: &source, scopes, clock, pods, jobs, lists, view, outage, are_events_denied };
+    let run = Run { source: &source, scopes, clock, pods, view, outage: Outage::default() };
     run.until_interrupted(updates).await
 }
 
@@ -101,11 +92,8 @@ struct Run<'a> {
     scopes: Vec<Option<String>>,
     clock: ClusterClock,
     pods: Pods,
-    jobs: Jobs,
-    lists: EventLists,
     view: View,
     outage: Outage,
-    are_events_denied: bool,
 }
 
 impl Run<'_> {
@@ -133,15 +121,14 @@ impl Run<'_> {
                 }
                 let time = self.clock.now();
                 self.pods.compact(time);
-                let mut judged = self.pods.judge(&|job| self.jobs.facts(job), time);
-                self.jobs.read(std::mem::take(&mut judged.needed_jobs), now);
+                let judged = self.pods.judge(time);
                 // The watch shows the events from now on.
-                judged.problems.iter().for_each(|(pod, _)| self.lists.ask(&pod.namespace));
-                let (outage, news) = self.outage.update(self.pods.failure(), now, time);
-                news.into_iter().for_each(|news| self.view.report(&news));
-                let recheck = judged.recheck.map(|recheck| now + until(recheck, time));
+                self.pods.view.read(judged.problems.iter().map(|(pod, _)| &*pod.namespace), now);
+                let outage = self.outage(now, time);
+                let recheck = judged.recheck.map(|recheck| now + live::until(recheck, time));
                 let is_current = self.pods.failure().is_none();
-                last = Shown { is_synced: self.pods.is_synced(), is_current, outage, judged };
+                let missing_events = self.pods.view.missing_events().map(Note::as_str);
+                last = Shown { is_synced: self.pods.is_synced(), is_current, outage, missing_events, judged };
                 let again = match self.view.show(&mut last, self.pods.namespaces(), time, now) {
                     Ok(again) => again,
                     // The reader has closed the pipe.
@@ -149,21 +136,20 @@ impl Run<'_> {
                     Err(error) => return Err(Failure::new(format!("cannot write the output: {error}"))),
                 };
                 shown_at = Some(now).filter(|_| last.is_synced);
-                let wakes = [recheck, again, self.outage.due(), self.jobs.due(now)];
+                let wakes = [recheck, again, self.outage.due(), self.pods.view.due(now)];
                 due = wakes.into_iter().flatten().fold(now + Duration::from_secs(3600), Instant::min);
                 due = due.max(now + INTERVAL);
             }
             select! {
-                Some(update) = updates.next() => self.apply_all(update, &mut updates),
-                note = self.jobs.next() => match note {
-                    Some(note) if note != jobs::FAILED => self.view.note(note),
-                    // A terminal shows how many pods are not judged.
-                    Some(note) => self.view.report(note),
+                Some(update) = updates.next() => {
+                    live::arrived(update, &mut updates).into_iter().for_each(|update| self.apply(update));
+                }
+                note = self.pods.view.next() => match note {
+                    Some(note @ (Note::JobsDenied | Note::CronJobsDenied)) => self.view.note(note.as_str()),
+                    // A terminal shows the others for as long as they are true.
+                    Some(note) => self.view.report(note.as_str()),
                     None => {}
                 },
-                (_, events) = self.lists.next() => {
-                    events.into_iter().flatten().for_each(|event| self.pods.add_event(event));
-                }
                 () = sleep_until(due) => continue,
                 () = signals.next() => break,
             }
@@ -173,37 +159,39 @@ impl Run<'_> {
         Ok(exit_code(&last))
     }
 
-    /// Applies an update and all others that have arrived.
-    fn apply_all(&mut self, first: Update, updates: &mut SelectAll<BoxStream<'static, Update>>) {
-        self.apply(first);
-        for _ in 0..BATCH {
-            match updates.next().now_or_never() {
-                Some(Some(update)) => self.apply(update),
-                _ => return,
-            }
-        }
-    }
-
     fn apply(&mut self, update: Update) {
         match update {
             Update::Pod(index, update) => self.pods.apply(index, update, self.clock.now()),
-            Update::Event(WatchUpdate::Applied(event)) => self.pods.add_event(event),
-            Update::Event(WatchUpdate::Denied(_)) if !self.are_events_denied => {
-                self.are_events_denied = true;
-                self.view.note("you may not watch events: causes that only events prove are missing");
+            Update::Event(WatchUpdate::Applied(event)) => self.pods.view.add_event(event),
+            Update::Event(WatchUpdate::Denied(_)) => {
+                let note = self.pods.view.note(Note::EventsDenied);
+                note.into_iter().for_each(|note| self.view.note(note.as_str()));
             }
             Update::Event(_) => {}
         }
     }
 
     /// Fails if the pods may not be read from the beginning.
-    fn fail_if_denied(&mut self) -> Result<(), Failure> {
+    fn fail_if_denied(&self) -> Result<(), Failure> {
         let Some((index, message)) = self.pods.denial() else { return Ok(()) };
-        let verb = if message.contains(" cannot watch ") { "watch" } else { "list" };
         let namespace = self.scopes.get(index).and_then(Option::as_deref);
-        let permission = Permission { verb, resource: "pods", namespace, grant: Grant::View };
-        let error = kube::Error::Api(Status::failure(&message, "Forbidden").with_code(403).boxed());
-        Err(self.source.cluster.target.describe_denied(&error, &permission))
+        Err(live::denied(&self.source.cluster.target, "pods", namespace, message))
+    }
+
+    /// The sentence about an outage of the API server, if it lasts.
+    fn outage(&mut self, now: Instant, time: Timestamp) -> Option<String> {
+        let failure = self.pods.failure();
+        let news = self.outage.update(failure.is_some(), now, time);
+        let sentence = self.outage.began().zip(failure).map(|(began, why)| {
+            let (began, why) = (began.strftime("%Y-%m-%dT%H:%M:%SZ"), clean_text(why, None, ERROR_LIMIT));
+            format!("the API server cannot be asked since {began}, so this may be outdated: {why}")
+        });
+        match news {
+            Some(OutageNews::Began) => sentence.iter().for_each(|sentence| self.view.report(sentence)),
+            Some(OutageNews::Ended) => self.view.report("the API server answers again"),
+            None => {}
+        }
+        sentence
     }
 }
 
@@ -216,13 +204,6 @@ fn exit_code(last: &Shown) -> ExitCode {
         0 if !judged.is_complete() => ExitCode::from(INCOMPLETE),
         0 => ExitCode::SUCCESS,
     }
-}
-
-/// How long until a time of the cluster.
-fn until(time: Timestamp, now: Timestamp) -> Duration {
-    // The estimate of the cluster's clock moves, so a wake-up must not be too early.
-    const MARGIN: Duration = Duration::from_millis(20);
-    Duration::try_from(time.duration_since(now)).unwrap_or_default().saturating_add(MARGIN)
 }
 
 struct Signals {
@@ -240,58 +221,5 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-    }
-}
-
-/// Since when the API server cannot be asked, if that lasts.
-#[derive(Debug, Default)]
-struct Outage {
-    since: Option<(Instant, Timestamp)>,
-    is_noted: bool,
-}
-
-impl Outage {
-    /// Returns the sentence about the outage, if there is one, and what is new.
-    fn update(&mut self, failure: Option<&str>, now: Instant, time: Timestamp) -> (Option<String>, Option<String>) {
-        let Some(failure) = failure else {
-            self.since = None;
-            let was_noted = std::mem::take(&mut self.is_noted);
-            return (None, was_noted.then(|| "the API server answers again".to_owned()));
-        };
-        let (since, began) = *self.since.get_or_insert((now, time));
-        if now < since + OUTAGE {
-            return (None, None);
-        }
-        let why = clean_text(failure, None, ERROR_LIMIT);
-        let began = began.strftime("%Y-%m-%dT%H:%M:%SZ");
-        let sentence = format!("the API server cannot be asked since {began}, so this may be outdated: {why}");
-        let is_new = !std::mem::replace(&mut self.is_noted, true);
-        (Some(sentence.clone()), is_new.then_some(sentence))
-    }
-
-    /// When there will be something to say.
-    fn due(&self) -> Option<Instant> {
-        self.since.filter(|_| !self.is_noted).map(|(since, _)| since + OUTAGE)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mentions_an_outage_once_and_not_if_it_is_short() {
-        let (now, mut outage) = (Instant::now(), Outage::default());
-        let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        assert_eq!(outage.update(Some("refused"), now, time), (None, None));
-        assert_eq!(outage.due(), Some(now + OUTAGE));
-        assert_eq!(outage.update(None, now, time), (None, None));
-        assert_eq!(outage.update(Some("refused"), now, time), (None, None));
-        let sentence = "the API server cannot be asked since 2026-03-01T12:00:00Z, so this may be outdated: refused";
-        let sentence = Some(sentence.to_owned());
-        assert_eq!(outage.update(Some("refused"), now + OUTAGE, time), (sentence.clone(), sentence.clone()));
-        assert_eq!(outage.update(Some("refused"), now + 2 * OUTAGE, time), (sentence, None));
-        let again = Some("the API server answers again".to_owned());
-        assert_eq!(outage.update(None, now + 2 * OUTAGE, time), (None, again));
     }
 }

@@ -1,21 +1,12 @@
 //! The pods that the watches have shown. Pure.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
-
 use jiff::Timestamp;
-use tokio::time::Instant;
 
 use crate::{
-    cli::event_lists::event_store,
-    diagnosis::{Finding, Health, JobFacts, Replacements, Thresholds, World, assess, is_healthy_under_any_thresholds},
-    events::{Event, EventStore, WatchedEvent},
-    jobs::JobKey,
-    pods::{Controller, Pod, Uid, WatchedPod},
-    watch::{WENT_BACK, WatchUpdate},
+    cli::live::{ClusterView, Listing},
+    diagnosis::{Finding, Health, Thresholds, assess},
+    pods::{Pod, Uid, WatchedPod},
+    watch::WatchUpdate,
 };
 
 use super::super::{collector::Filter, namespaces::Namespaces};
@@ -27,31 +18,14 @@ pub(super) struct Pods {
     thresholds: Thresholds,
     filter: Filter,
     /// One for each namespace, or one for all.
-    lists: Vec<List>,
-    known: HashMap<Uid, Known>,
-    /// How many of these are suspects.
+    lists: Vec<Listing<Uid, State>>,
+    /// How many of the pods are suspects.
     suspects: usize,
-    replacements: Replacements,
-    events: EventStore,
+    /// What verdicts depend on besides the pods.
+    pub(super) view: ClusterView,
 }
 
-/// The state of a list and watch.
-#[derive(Debug, Default)]
-struct List {
-    /// The pods in the list that is under way.
-    listed: Option<HashSet<Uid>>,
-    is_synced: bool,
-    is_behind: bool,
-    failure: Option<String>,
-    denial: Option<String>,
-}
-
-/// A pod that is counted.
-struct Known {
-    list: usize,
-    state: State,
-}
-
+/// What is kept of a pod that is counted.
 enum State {
     /// Healthy until its next change.
     Healthy,
@@ -70,7 +44,6 @@ pub(super) struct Judged {
     pub(super) without_room: u64,
     /// Failed pods that are not judged before their Jobs are read.
     pub(super) unjudged: u64,
-    pub(super) needed_jobs: HashSet<JobKey>,
     /// When the result may change without a change of a pod.
     pub(super) recheck: Option<Timestamp>,
 }
@@ -83,17 +56,9 @@ impl Judged {
 }
 
 impl Pods {
-    pub(super) fn new(thresholds: Thresholds, filter: Filter, lists: usize) -> Self {
-        let lists = (0..lists).map(|_| List::default()).collect();
-        Self {
-            thresholds,
-            filter,
-            lists,
-            known: HashMap::new(),
-            suspects: 0,
-            replacements: Replacements::default(),
-            events: event_store(),
-        }
+    pub(super) fn new(thresholds: Thresholds, filter: Filter, lists: usize, view: ClusterView) -> Self {
+        let lists = (0..lists).map(|_| Listing::default()).collect();
+        Self { thresholds, filter, lists, suspects: 0, view }
     }
 
     pub(super) fn namespaces(&self) -> &Namespaces {
@@ -102,128 +67,87 @@ impl Pods {
 
     /// Whether all pods have been listed once.
     pub(super) fn is_synced(&self) -> bool {
-        self.lists.iter().all(|list| list.is_synced)
+        self.lists.iter().all(Listing::is_synced)
     }
 
     /// Why the API server cannot be asked.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.lists.iter().find_map(|list| {
-            let own = list.failure.as_deref().or(list.denial.as_deref());
-            let is_outdated = list.is_synced && (list.is_behind || list.listed.is_some());
-            own.or(is_outdated.then_some("missed changes are still being read"))
-        })
+        self.lists.iter().find_map(Listing::failure)
     }
 
     /// The first list that has always been forbidden, and the message of the API server.
-    pub(super) fn denial(&self) -> Option<(usize, String)> {
-        let mut denied = self.lists.iter().enumerate().filter(|(_, list)| !list.is_synced);
-        denied.find_map(|(index, list)| Some((index, list.denial.clone()?)))
-    }
-
-    pub(super) fn add_event(&mut self, watched: WatchedEvent) {
-        if let WatchedEvent { id, event: Some(event), .. } = watched {
-            self.events.record(id, *event, Instant::now());
-        }
+    pub(super) fn denial(&self) -> Option<(usize, &str)> {
+        self.lists.iter().enumerate().find_map(|(index, list)| Some((index, list.denial()?)))
     }
 
     pub(super) fn apply(&mut self, index: usize, update: WatchUpdate<WatchedPod>, now: Timestamp) {
-        let Some(list) = self.lists.get_mut(index) else { return };
-        if !matches!(update, WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack) {
-            (list.failure, list.denial) = (None, None);
-        }
-        match update {
-            WatchUpdate::Relisting => list.listed = Some(HashSet::new()),
-            WatchUpdate::Synced => {
-                (list.is_synced, list.is_behind) = (true, false);
-                if let Some(listed) = list.listed.take() {
-                    self.known.retain(|uid, known| known.list != index || listed.contains(uid));
-                    self.suspects =
-                        self.known.values().filter(|known| matches!(known.state, State::Suspect(_))).count();
-                }
-            }
-            WatchUpdate::Listed(pod) | WatchUpdate::Applied(pod) => self.insert(index, pod, now),
-            WatchUpdate::Deleted(pod) => {
-                let uid = uid(&pod);
-                if let Some(listed) = &mut list.listed {
-                    listed.remove(&uid);
-                }
-                self.remove(uid);
-            }
-            WatchUpdate::Behind => list.is_behind = true,
-            WatchUpdate::CaughtUp => list.is_behind = false,
-            WatchUpdate::Denied(message) => list.denial = Some(message),
-            WatchUpdate::Failed(message) => list.failure = Some(message),
-            WatchUpdate::WentBack => list.failure = Some(WENT_BACK.to_owned()),
-        }
-    }
-
-    fn remove(&mut self, uid: Uid) -> Option<Known> {
-        let known = self.known.remove(&uid)?;
-        self.suspects -= usize::from(matches!(known.state, State::Suspect(_)));
-        Some(known)
-    }
-
-    fn insert(&mut self, index: usize, watched: WatchedPod, now: Timestamp) {
-        let uid = uid(&watched);
-        let before = self.remove(uid);
-        let Filter { namespaces, selector } = &mut self.filter;
-        let state = match watched.pod {
-            Ok(mut pod) => {
-                let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                if !(namespaces.selects(&pod.namespace) && selector.matches(labels)) {
-                    return;
-                }
-                let before = before.as_ref().and_then(|known| match &known.state {
-                    State::Suspect(pod) => Some(&**pod),
-                    _ => None,
-                });
-                pod.update_history(before, now);
-                let is_healthy = is_healthy_under_any_thresholds(&pod, self.thresholds.restarted, now);
-                if is_healthy {
-                    self.replacements.add(&pod);
-                }
-                if pod.ignored || is_healthy {
-                    State::Healthy
-                } else if self.suspects >= SUSPECTS {
-                    State::WithoutRoom
-                } else {
-                    self.suspects += 1;
-                    State::Suspect(pod)
-                }
-            }
-            Err(pod) if !namespaces.selects(&pod.namespace) => return,
-            Err(_) => State::Undecodable,
+        let Self { thresholds, filter, lists, suspects, view } = self;
+        let Some(list) = lists.get_mut(index) else { return };
+        let may_remove = matches!(update, WatchUpdate::Deleted(_) | WatchUpdate::Synced);
+        let id = |watched: &WatchedPod| match &watched.pod {
+            Ok(pod) => pod.uid,
+            Err(pod) => pod.uid,
         };
-        self.known.insert(uid, Known { list: index, state });
-        if let Some(listed) = self.lists.get_mut(index).and_then(|list| list.listed.as_mut()) {
-            listed.insert(uid);
+        list.apply(update, id, |before, watched| {
+            let before = match before {
+                Some(State::Suspect(pod)) => {
+                    *suspects -= 1;
+                    Some(pod)
+                }
+                _ => None,
+            };
+            let Filter { namespaces, selector } = filter;
+            let mut pod = match watched.pod {
+                Ok(pod) => pod,
+                Err(pod) => return namespaces.selects(&pod.namespace).then_some(State::Undecodable),
+            };
+            let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            if !(namespaces.selects(&pod.namespace) && selector.matches(labels)) {
+                return None;
+            }
+            pod.update_history(before.as_deref(), now);
+            Some(if view.see_pod(&pod, thresholds.restarted, now) || pod.ignored {
+                State::Healthy
+            } else if *suspects >= SUSPECTS {
+                State::WithoutRoom
+            } else {
+                *suspects += 1;
+                State::Suspect(pod)
+            })
+        });
+        if may_remove {
+            self.count_suspects();
         }
+    }
+
+    fn count_suspects(&mut self) {
+        let states = self.lists.iter().flat_map(Listing::objects);
+        self.suspects = states.filter(|state| matches!(state, State::Suspect(_))).count();
     }
 
     /// Forgets the details of pods that became healthy with the passing of time.
     pub(super) fn compact(&mut self, now: Timestamp) {
-        for known in self.known.values_mut() {
-            if let State::Suspect(pod) = &known.state
-                && is_healthy_under_any_thresholds(pod, self.thresholds.restarted, now)
+        for state in self.lists.iter_mut().flat_map(Listing::objects_mut) {
+            if let State::Suspect(pod) = state
+                && self.view.see_pod(pod, self.thresholds.restarted, now)
             {
-                self.replacements.add(pod);
-                self.suspects -= 1;
-                known.state = State::Healthy;
+                *state = State::Healthy;
             }
         }
+        self.count_suspects();
     }
 
-    /// Assesses all suspects. `jobs` returns what a Job says, if it was read.
-    pub(super) fn judge(&self, jobs: FindJob<'_>, now: Timestamp) -> Judged {
-        let mut judged = Judged { pods: self.known.len() as u64, ..Judged::default() };
-        let world = Watched { pods: self, jobs, needed: RefCell::default() };
-        for Known { state, .. } in self.known.values() {
+    /// Assesses all suspects.
+    pub(super) fn judge(&self, now: Timestamp) -> Judged {
+        let mut judged = Judged::default();
+        for state in self.lists.iter().flat_map(Listing::objects) {
+            judged.pods += 1;
             match state {
                 State::Healthy => {}
                 State::Undecodable => judged.undecodable += 1,
                 State::WithoutRoom => judged.without_room += 1,
                 State::Suspect(pod) => {
-                    let verdict = assess(pod, &world, &self.thresholds, now);
+                    let verdict = assess(pod, &self.view.awaiting_jobs(), &self.thresholds, now);
                     judged.recheck = judged.recheck.into_iter().chain(verdict.recheck).min();
                     match verdict.health {
                         // Only its Job shows whether it is a problem.
@@ -234,45 +158,10 @@ impl Pods {
                 }
             }
         }
-        judged.needed_jobs = world.needed.into_inner();
         // Pods that cannot be decoded were not checked.
         judged.pods -= judged.undecodable;
         judged.problems.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         judged
-    }
-}
-
-type FindJob<'a> = &'a dyn Fn(&JobKey) -> Option<Arc<JobFacts>>;
-
-/// What the watches have shown, and the Jobs that were read.
-struct Watched<'a> {
-    pods: &'a Pods,
-    jobs: FindJob<'a>,
-    /// The Jobs that were asked for.
-    needed: RefCell<HashSet<JobKey>>,
-}
-
-impl World for Watched<'_> {
-    fn is_replaced(&self, pod: &Pod) -> bool {
-        self.pods.replacements.has_replaced(pod)
-    }
-
-    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
-        let key = JobKey::new(pod, job);
-        let facts = (self.jobs)(&key);
-        self.needed.borrow_mut().insert(key);
-        facts
-    }
-
-    fn events(&self, pod: &Pod) -> Arc<[Event]> {
-        self.pods.events.about(pod)
-    }
-}
-
-fn uid(watched: &WatchedPod) -> Uid {
-    match &watched.pod {
-        Ok(pod) => pod.uid,
-        Err(pod) => pod.uid,
     }
 }
 
@@ -284,7 +173,11 @@ mod tests {
         super::super::{namespaces::Namespaces, selector::LabelSelector},
         *,
     };
-    use crate::pods::{DecodeError, UndecodablePod};
+    use crate::{
+        diagnosis::JobFacts,
+        jobs::JobKey,
+        pods::{DecodeError, UndecodablePod},
+    };
 
     fn now() -> Timestamp {
         "2026-03-01T12:00:00Z".parse().unwrap()
@@ -293,7 +186,7 @@ mod tests {
     fn pods(selector: &str) -> Pods {
         let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
         let filter = Filter { namespaces, selector: LabelSelector::new(selector).unwrap() };
-        Pods::new(Thresholds::default(), filter, 1)
+        Pods::new(Thresholds::default(), filter, 1, ClusterView::default())
     }
 
     fn watched(name: &str, changes: Value) -> WatchedPod {
@@ -315,7 +208,7 @@ mod tests {
 
     /// The number of pods, and the names of those with a problem.
     fn seen(pods: &Pods) -> (u64, String) {
-        let judged = pods.judge(&|_| None, now());
+        let judged = pods.judge(now());
         let names: Vec<_> = judged.problems.iter().map(|(pod, _)| pod.name.to_string()).collect();
         (judged.pods, names.join(" "))
     }
@@ -384,7 +277,7 @@ mod tests {
         pods.apply(0, WatchUpdate::Applied(watched_one), now());
         pods.suspects = SUSPECTS;
         pods.apply(0, WatchUpdate::Applied(watched("a", failed())), now());
-        let judged = pods.judge(&|_| None, now());
+        let judged = pods.judge(now());
         assert_eq!((judged.pods, judged.undecodable, judged.without_room, judged.problems.len()), (1, 1, 1, 0));
     }
 
@@ -399,10 +292,10 @@ mod tests {
             pod.controller = crate::pods::from_json(&metadata.to_string()).unwrap().controller;
         }
         pods.apply(0, WatchUpdate::Applied(owned), now());
-        let problems = |known: Option<JobFacts>| {
-            let known = known.map(Arc::new);
-            let judged = pods.judge(&|job| known.clone().filter(|_| job.uid == "j"), now());
-            assert_eq!(judged.needed_jobs.len(), 1);
+        let mut problems = |known: Option<JobFacts>| {
+            let key = JobKey { namespace: "shop".to_owned(), name: "sums".to_owned(), uid: "j".to_owned() };
+            known.into_iter().for_each(|facts| pods.view.show_job(key.clone(), facts));
+            let judged = pods.judge(now());
             (judged.problems.len(), judged.is_complete())
         };
         assert_eq!(problems(None), (0, false), "it is not read yet");

@@ -52,6 +52,8 @@ pub(super) struct Shown {
     pub(super) is_current: bool,
     /// The sentence about an outage of the API server.
     pub(super) outage: Option<String>,
+    /// The sentence about events that could not be read.
+    pub(super) missing_events: Option<&'static str>,
     pub(super) judged: Judged,
 }
 
@@ -266,6 +268,8 @@ fn header(results: &Results, shown: &Shown, notes: &[String]) -> Vec<String> {
             count => format!("{count} failed pods are not judged, because their Jobs are not read yet"),
         });
     }
+    let missing_events = shown.missing_events.filter(|sentence| notes.iter().all(|note| note != sentence));
+    header.extend(missing_events.map(str::to_owned));
     header.extend(notes.iter().cloned());
     header
 }
@@ -351,7 +355,7 @@ mod tests {
                 problems: problem().filter(|_| has_problem).into_iter().collect(),
                 ..Judged::default()
             };
-            let mut shown = Shown { is_synced: true, is_current, outage: None, judged };
+            let mut shown = Shown { is_synced: true, is_current, outage: None, missing_events: None, judged };
             let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
             let mut out = Vec::new();
             view.print(&mut out, &mut shown, &namespaces, time, Instant::now()).unwrap();
@@ -370,7 +374,7 @@ mod tests {
         let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         let first = |unjudged: u64| {
             let judged = Judged { pods: 1, unjudged, ..Judged::default() };
-            let mut shown = Shown { is_synced: true, is_current: true, outage: None, judged };
+            let mut shown = Shown { is_synced: true, is_current: true, outage: None, missing_events: None, judged };
             let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
             View::new("test", false)
                 .with_results(&mut shown, &namespaces, time, |results, shown| header(results, shown, &[]))

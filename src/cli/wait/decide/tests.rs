@@ -5,7 +5,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{diagnosis::Health, events::InvolvedObject};
+use crate::{
+    diagnosis::Health,
+    events::{Event, InvolvedObject, WatchedEvent},
+    jobs::JobKey,
+    pods::Controller,
+};
 
 const LIMITS: Limits = Limits {
     grace: Duration::from_secs(30),
@@ -115,6 +120,13 @@ impl Default for Known<'_> {
 impl Known<'_> {
     fn decide(&self, now: i64) -> Decision {
         let revisions = revisions();
+        let mut view = ClusterView::default();
+        view.see_pods(self.pods.iter().map(|observed| &observed.pod), at(now));
+        for (id, event) in (0..).zip(self.refusals.clone()) {
+            view.add_event(WatchedEvent { id, event: Some(Box::new(event)), resource_version: String::new() });
+        }
+        let job = JobKey { namespace: "shop".to_owned(), name: "sums-1".to_owned(), uid: "sums-1".to_owned() };
+        self.job.iter().for_each(|facts| view.show_job(job.clone(), facts.clone()));
         let facts = Facts {
             target: &self.target,
             workload: self.workload.as_ref(),
@@ -122,9 +134,7 @@ impl Known<'_> {
             revisions: &revisions.iter().collect::<Vec<_>>(),
             pods: &self.pods.iter().collect::<Vec<_>>(),
             unreadable: &self.unreadable,
-            events: &|_| Arc::default(),
-            refusals: &|uid| self.refusals.iter().filter(|event| event.involved.uid == uid).cloned().collect(),
-            job: &|_, job| self.job.clone().filter(|_| job.uid == "sums-1").map(Arc::new),
+            view: &view,
             begun: Begun { at: at(0), is_single_check: false },
             progressed: self.progressed,
         };

@@ -1,18 +1,15 @@
-//! The objects of one list and watch. Pure.
+//! The state of one list and watch. Pure.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::watch::{WENT_BACK, WatchUpdate};
 
-/// The objects of one list and watch, by name. All are in one namespace.
+/// What one list and watch has shown of its objects, by name or UID.
 #[derive(Debug)]
-pub(super) struct Listing<K> {
-    objects: BTreeMap<String, K>,
-    /// The names in the list that is under way.
-    listed: Option<BTreeSet<String>>,
+pub(in crate::cli) struct Listing<I, V> {
+    objects: BTreeMap<I, V>,
+    /// The objects in the list that is under way.
+    listed: Option<BTreeSet<I>>,
     is_synced: bool,
     /// Why the last request failed. What is known may be outdated then.
     failure: Option<String>,
@@ -22,19 +19,20 @@ pub(super) struct Listing<K> {
     is_behind: bool,
 }
 
-impl<K> Default for Listing<K> {
+impl<I, V> Default for Listing<I, V> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), listed: None, is_synced: false, failure: None, denial: None, is_behind: false }
     }
 }
 
-impl<K> Listing<K> {
-    /// Applies an update. `merge` makes the new version of an object from the one before.
-    pub(super) fn apply(
+impl<I: Ord + Clone, V> Listing<I, V> {
+    /// Applies an update. `merge` makes what is kept of an object from what was kept before and its new version; nothing is
+    /// kept of an object that does not belong here.
+    pub(in crate::cli) fn apply<O>(
         &mut self,
-        update: WatchUpdate<K>,
-        name: impl Fn(&K) -> String,
-        merge: impl FnOnce(Option<&K>, K) -> K,
+        update: WatchUpdate<O>,
+        id: impl Fn(&O) -> I,
+        merge: impl FnOnce(Option<V>, O) -> Option<V>,
     ) {
         match &update {
             WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {}
@@ -42,26 +40,22 @@ impl<K> Listing<K> {
         }
         match update {
             WatchUpdate::Relisting => self.listed = Some(BTreeSet::new()),
-            WatchUpdate::Listed(object) => {
-                let name = name(&object);
-                if let Some(listed) = &mut self.listed {
-                    listed.insert(name.clone());
-                }
-                self.insert(name, object, merge);
+            WatchUpdate::Listed(object) | WatchUpdate::Applied(object) => {
+                let id = id(&object);
+                self.insert(id, object, merge);
             }
             WatchUpdate::Synced => {
                 if let Some(listed) = self.listed.take() {
-                    self.objects.retain(|name, _| listed.contains(name));
+                    self.objects.retain(|id, _| listed.contains(id));
                 }
                 (self.is_synced, self.is_behind) = (true, false);
             }
-            WatchUpdate::Applied(object) => self.insert(name(&object), object, merge),
             WatchUpdate::Deleted(object) => {
-                let name = name(&object);
+                let id = id(&object);
                 if let Some(listed) = &mut self.listed {
-                    listed.remove(&name);
+                    listed.remove(&id);
                 }
-                self.objects.remove(&name);
+                self.objects.remove(&id);
             }
             WatchUpdate::Behind => self.is_behind = true,
             WatchUpdate::CaughtUp => self.is_behind = false,
@@ -71,35 +65,49 @@ impl<K> Listing<K> {
         }
     }
 
-    fn insert(&mut self, name: String, object: K, merge: impl FnOnce(Option<&K>, K) -> K) {
-        let before = self.objects.remove(&name);
-        self.objects.insert(name, merge(before.as_ref(), object));
+    /// Adds an object or its new version.
+    pub(in crate::cli) fn insert<O>(&mut self, id: I, object: O, merge: impl FnOnce(Option<V>, O) -> Option<V>) {
+        let before = self.objects.remove(&id);
+        if let Some(value) = merge(before, object) {
+            if let Some(listed) = &mut self.listed {
+                listed.insert(id.clone());
+            }
+            self.objects.insert(id, value);
+        }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&K> {
-        self.objects.get(name)
+    pub(in crate::cli) fn get(&self, id: &I) -> Option<&V> {
+        self.objects.get(id)
     }
 
-    pub(super) fn objects(&self) -> impl Iterator<Item = &K> {
+    pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &V> {
         self.objects.values()
     }
 
-    pub(super) fn is_synced(&self) -> bool {
+    pub(in crate::cli) fn objects_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.objects.values_mut()
+    }
+
+    /// Whether all objects have been listed once.
+    pub(in crate::cli) fn is_synced(&self) -> bool {
         self.is_synced
     }
 
     /// Whether the objects are those of the present, as far as anyone can know.
-    pub(super) fn is_current(&self) -> bool {
-        self.is_synced && !self.is_behind && self.listed.is_none() && self.failure.is_none() && self.denial.is_none()
+    pub(in crate::cli) fn is_current(&self) -> bool {
+        self.is_synced && self.failure().is_none()
     }
 
-    /// Why the API server cannot be asked.
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.failure.as_deref().or(self.denial.as_deref())
+    /// Why what is known may be outdated.
+    pub(in crate::cli) fn failure(&self) -> Option<&str> {
+        let is_outdated = self.is_synced && (self.is_behind || self.listed.is_some());
+        let own = self.failure.as_deref().or(self.denial.as_deref());
+        own.or(is_outdated.then_some("missed changes are still being read"))
     }
 
-    pub(super) fn take_denial(&mut self) -> Option<String> {
-        mem::take(&mut self.denial)
+    /// The message of the API server if the list or watch has been forbidden from the beginning.
+    pub(in crate::cli) fn denial(&self) -> Option<&str> {
+        self.denial.as_deref().filter(|_| !self.is_synced)
     }
 }
 
@@ -107,7 +115,7 @@ impl<K> Listing<K> {
 mod tests {
     use super::*;
 
-    fn names(listing: &Listing<&'static str>) -> String {
+    fn names(listing: &Listing<String, &'static str>) -> String {
         listing.objects().copied().collect::<Vec<_>>().join(" ")
     }
 
@@ -115,7 +123,7 @@ mod tests {
     fn follows_lists_and_changes() {
         let mut listing = Listing::default();
         let mut apply = |update, expected: &str, is_current: bool| {
-            listing.apply(update, |name: &&str| (*name).to_owned(), |_, object| object);
+            listing.apply(update, |name: &&str| (*name).to_owned(), |_, object| Some(object));
             assert_eq!((names(&listing).as_str(), listing.is_current()), (expected, is_current));
         };
         apply(WatchUpdate::Relisting, "", false);
@@ -134,8 +142,8 @@ mod tests {
         apply(WatchUpdate::Deleted("d"), "a c", false);
         apply(WatchUpdate::Synced, "c", true);
         apply(WatchUpdate::Denied("no".to_owned()), "c", false);
-        assert_eq!(listing.failure(), Some("no"));
-        assert_eq!(listing.take_denial().as_deref(), Some("no"));
+        // Only what is forbidden from the beginning is an error.
+        assert_eq!((listing.failure(), listing.denial()), (Some("no"), None));
     }
 
     #[test]
@@ -143,9 +151,10 @@ mod tests {
         let mut listing = Listing::default();
         for object in [1, 2, 3] {
             let update = WatchUpdate::Applied((object, 0));
-            let merge = |before: Option<&(i32, i32)>, now: (i32, i32)| (now.0, before.map_or(0, |before| before.0));
+            let merge =
+                |before: Option<(i32, i32)>, now: (i32, i32)| Some((now.0, before.map_or(0, |before| before.0)));
             listing.apply(update, |_| "same".to_owned(), merge);
         }
-        assert_eq!(listing.get("same"), Some(&(3, 2)));
+        assert_eq!(listing.get(&"same".to_owned()), Some(&(3, 2)));
     }
 }

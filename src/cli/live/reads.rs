@@ -1,0 +1,323 @@
+//! Reads what no watch shows, several at a time: the Jobs of failed pods, and the earlier events of namespaces.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::{
+    events::{NamespaceEvents, list_namespace_events},
+    jobs::{self, JobKey, JobReading},
+};
+
+/// Concurrent reads.
+const CONCURRENCY: usize = 8;
+/// When something is read again after an error.
+const RETRY: Duration = Duration::from_secs(5);
+/// When a run of a CronJob that has failed is read again, because a later one may have succeeded.
+const LATER_RUN: Duration = Duration::from_secs(60);
+/// When the events of a namespace that could not be listed are listed again.
+const EVENTS_AGAIN: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    Job(JobKey),
+    /// The earlier events of a namespace. They are listed once.
+    Events(String),
+}
+
+pub(super) enum Answer {
+    Job(JobReading),
+    Events(kube::Result<NamespaceEvents>),
+}
+
+/// What could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::cli) enum Note {
+    JobsDenied,
+    CronJobsDenied,
+    /// Unlike the others, this may soon be over.
+    JobsFailed,
+    EventsDenied,
+    EventsFailed,
+    EventsCut,
+}
+
+impl Note {
+    pub(in crate::cli) const fn as_str(self) -> &'static str {
+        match self {
+            Self::JobsDenied => "you may not read Jobs: failed pods are reported even if a retry has completed the Job",
+            Self::CronJobsDenied => {
+                "you may not read CronJobs: failed runs are reported even if a later one has succeeded"
+            }
+            Self::JobsFailed => "cannot read Jobs: their failed pods are judged as soon as that works",
+            Self::EventsDenied => "you may not read events: causes that only events prove are missing",
+            Self::EventsFailed => {
+                "cannot list events: causes that only earlier events prove are missing until that works"
+            }
+            Self::EventsCut => {
+                "a namespace has too many Warning events to read all: causes that only the others prove are missing"
+            }
+        }
+    }
+}
+
+type Read = Box<dyn Fn(Question) -> BoxFuture<'static, (Question, Answer)> + Send>;
+
+pub(super) struct Reads {
+    read: Read,
+    /// After what time a Job that has not ended is read again.
+    read_again: Duration,
+    /// When each may be read again. Absent while it is being read.
+    next: HashMap<Question, Instant>,
+    waiting: VecDeque<Question>,
+    reading: HashSet<Question>,
+    reads: FuturesUnordered<BoxFuture<'static, (Question, Answer)>>,
+    /// The namespaces whose events were listed, and what is missing of them.
+    listed: HashMap<String, Option<Note>>,
+    noted: HashSet<Note>,
+}
+
+impl Reads {
+    pub(super) fn new(client: Client, limit: Duration, read_again: Duration) -> Self {
+        let read = move |question: Question| {
+            let client = client.clone();
+            async move {
+                let answer = match &question {
+                    Question::Job(job) => Answer::Job(jobs::read(&client, job, limit).await),
+                    Question::Events(namespace) => Answer::Events(list_namespace_events(&client, namespace).await),
+                };
+                (question, answer)
+            }
+            .boxed()
+        };
+        Self::by(Box::new(read), read_again)
+    }
+
+    fn by(read: Read, read_again: Duration) -> Self {
+        Self {
+            read,
+            read_again,
+            next: HashMap::new(),
+            waiting: VecDeque::new(),
+            reading: HashSet::new(),
+            reads: FuturesUnordered::new(),
+            listed: HashMap::new(),
+            noted: HashSet::new(),
+        }
+    }
+
+    /// Starts those of these reads that are due, in this order, and forgets all that are not needed any more.
+    pub(super) fn start(&mut self, mut needed: Vec<Question>, now: Instant) {
+        let known: HashSet<&Question> = needed.iter().collect();
+        self.next.retain(|question, _| known.contains(question));
+        let is_failed = |missing: &Option<Note>| *missing == Some(Note::EventsFailed);
+        self.listed
+            .retain(|namespace, missing| !is_failed(missing) || known.contains(&Question::Events(namespace.clone())));
+        let is_over = |namespace: &String| self.listed.get(namespace).is_some_and(|missing| !is_failed(missing));
+        needed.retain(|question| !matches!(question, Question::Events(namespace) if is_over(namespace)));
+        needed.retain(|question| {
+            let is_waiting = self.next.get(question).is_some_and(|next| now < *next);
+            !is_waiting && !self.reading.contains(question)
+        });
+        self.waiting = needed.into();
+        self.fill();
+    }
+
+    /// Gives up all reads, and starts these.
+    pub(super) fn start_only(&mut self, needed: VecDeque<Question>) {
+        self.reads.clear();
+        self.reading.clear();
+        self.waiting = needed;
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        while self.reads.len() < CONCURRENCY
+            && let Some(question) = self.waiting.pop_front()
+        {
+            self.next.remove(&question);
+            self.reading.insert(question.clone());
+            self.reads.push((self.read)(question));
+        }
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        !self.reads.is_empty()
+    }
+
+    /// The next answer. Waits forever if no read is under way.
+    pub(super) async fn next(&mut self) -> (Question, Answer) {
+        let Some((question, answer)) = self.reads.next().await else { return std::future::pending().await };
+        self.reading.remove(&question);
+        let pause = match &answer {
+            Answer::Job(JobReading::Unavailable) => Some(RETRY),
+            Answer::Job(reading) if reading.is_final() => None,
+            Answer::Job(JobReading::Read { facts, .. }) if facts.failed.is_some() => Some(LATER_RUN),
+            Answer::Job(_) => Some(self.read_again),
+            Answer::Events(Err(error)) if !is_denied(error) => Some(EVENTS_AGAIN),
+            Answer::Events(_) => None,
+        };
+        if let Some(pause) = pause {
+            self.next.insert(question.clone(), Instant::now() + pause);
+        }
+        if let (Question::Events(namespace), Answer::Events(result)) = (&question, &answer) {
+            self.listed.insert(namespace.clone(), missing(result));
+        }
+        self.fill();
+        (question, answer)
+    }
+
+    /// The note about an answer, once. `is_known` is whether an earlier answer remains valid.
+    pub(super) fn note_about(&mut self, answer: &Answer, is_known: bool) -> Option<Note> {
+        let note = match answer {
+            Answer::Job(JobReading::Unavailable) if is_known => None,
+            Answer::Job(JobReading::Unavailable) => Some(Note::JobsFailed),
+            Answer::Job(JobReading::Denied(_)) => Some(Note::JobsDenied),
+            Answer::Job(reading) if !reading.denial().is_empty() => Some(Note::CronJobsDenied),
+            Answer::Job(_) => None,
+            Answer::Events(result) => missing(result),
+        };
+        self.note(note?)
+    }
+
+    /// Returns the note the first time.
+    pub(super) fn note(&mut self, note: Note) -> Option<Note> {
+        self.noted.insert(note).then_some(note)
+    }
+
+    /// When something is to be read again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.next.values().copied().min()
+    }
+
+    /// Whether all events of a namespace were listed.
+    pub(super) fn has_listed(&self, namespace: &str) -> bool {
+        self.listed.get(namespace) == Some(&None)
+    }
+
+    /// What is missing of the events that were asked for, if anything is.
+    pub(super) fn missing_events(&self) -> Option<Note> {
+        self.listed.values().copied().flatten().next()
+    }
+}
+
+/// What is missing of the events of a namespace.
+fn missing(result: &kube::Result<NamespaceEvents>) -> Option<Note> {
+    match result {
+        Ok(listed) => (!listed.is_complete).then_some(Note::EventsCut),
+        Err(error) if is_denied(error) => Some(Note::EventsDenied),
+        Err(_) => Some(Note::EventsFailed),
+    }
+}
+
+fn is_denied(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_forbidden())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::diagnosis::JobFacts;
+
+    const READ_AGAIN: Duration = Duration::from_secs(15);
+
+    fn job(index: usize) -> Question {
+        Question::Job(JobKey { namespace: "shop".to_owned(), name: format!("sums-{index}"), uid: format!("{index}") })
+    }
+
+    fn reads(answer: fn(&Question) -> Answer) -> Reads {
+        let read = move |question: Question| {
+            let answer = answer(&question);
+            async move { (question, answer) }.boxed()
+        };
+        Reads::by(Box::new(read), READ_AGAIN)
+    }
+
+    fn read_job(facts: JobFacts) -> Answer {
+        Answer::Job(JobReading::Read { facts: Arc::new(facts), denial: String::new(), is_orphan: false })
+    }
+
+    /// How many answers arrive without a pause, and the notes about them.
+    fn answers(reads: &mut Reads) -> (usize, Vec<Note>) {
+        let (mut count, mut notes) = (0, Vec::new());
+        while let Some((_, answer)) = reads.next().now_or_never() {
+            count += 1;
+            notes.extend(reads.note_about(&answer, false));
+        }
+        (count, notes)
+    }
+
+    #[tokio::test]
+    async fn reads_all_without_a_pause_and_notes_denials_once() {
+        let mut reads = reads(|_| Answer::Job(JobReading::Denied("no".to_owned())));
+        let (now, needed) = (Instant::now(), || (0..30).map(job).collect::<Vec<_>>());
+        reads.start(needed(), now);
+        assert_eq!(reads.reads.len(), CONCURRENCY);
+        assert_eq!(answers(&mut reads), (30, vec![Note::JobsDenied]));
+        // They are read again in case they may be read later.
+        reads.start(needed(), now + READ_AGAIN / 2);
+        assert!(!reads.is_reading() && reads.due().is_some());
+        reads.start(needed(), now + 2 * READ_AGAIN);
+        assert_eq!(answers(&mut reads), (30, vec![]));
+        reads.start(Vec::new(), now);
+        assert_eq!(reads.due(), None, "what is not needed is forgotten");
+    }
+
+    #[tokio::test]
+    async fn reads_again_what_may_change() {
+        let failed = |is_run: bool| JobFacts {
+            failed: Some(jiff::Timestamp::UNIX_EPOCH),
+            cron_job: is_run.then(|| "nightly".to_owned()),
+            ..JobFacts::default()
+        };
+        for (index, answer, again) in [
+            (0, read_job(failed(true)), Some(LATER_RUN)),
+            (1, read_job(failed(false)), None),
+            (2, read_job(JobFacts::default()), Some(READ_AGAIN)),
+            (3, Answer::Job(JobReading::Unavailable), Some(RETRY)),
+        ] {
+            let mut reads = reads(|_| Answer::Job(JobReading::Gone));
+            let answer = std::cell::Cell::new(Some(answer));
+            reads.reads.push(async move { (job(0), answer.take().unwrap()) }.boxed());
+            let before = Instant::now();
+            assert_eq!(answers(&mut reads).0, 1);
+            let due = reads.due().map(|due| (due - before).as_secs());
+            assert_eq!(due, again.map(|again| again.as_secs()), "{index}");
+        }
+    }
+
+    #[tokio::test]
+    async fn lists_events_once_and_again_after_an_error() {
+        let ask = || vec![Question::Events("shop".to_owned())];
+        let denied = || {
+            let status = kube::core::Status::failure("no", "Forbidden").with_code(403);
+            kube::Error::Api(status.boxed())
+        };
+        let failed = || kube::Error::ReadEvents(std::io::ErrorKind::TimedOut.into());
+        let listed = |is_complete| Ok(NamespaceEvents { events: Vec::new(), is_complete });
+        for (result, missing, again) in [
+            (listed(true), None, false),
+            (listed(false), Some(Note::EventsCut), false),
+            (Err(denied()), Some(Note::EventsDenied), false),
+            (Err(failed()), Some(Note::EventsFailed), true),
+        ] {
+            let mut reads = reads(|_| Answer::Events(Ok(NamespaceEvents { events: Vec::new(), is_complete: true })));
+            reads.reads.push(async move { (Question::Events("shop".to_owned()), Answer::Events(result)) }.boxed());
+            assert_eq!(answers(&mut reads), (1, missing.into_iter().collect()));
+            assert_eq!((reads.missing_events(), reads.has_listed("shop")), (missing, missing.is_none()));
+            reads.start(ask(), Instant::now());
+            assert!(!reads.is_reading(), "{missing:?}");
+            reads.start(ask(), Instant::now() + 2 * EVENTS_AGAIN);
+            assert_eq!(reads.is_reading(), again, "{missing:?}");
+            assert_eq!(answers(&mut reads), (usize::from(again), Vec::new()));
+            assert_eq!(reads.missing_events(), missing.filter(|_| !again), "{missing:?}");
+        }
+    }
+}
