@@ -1,12 +1,51 @@
-//! The kinds of objects that `orchestr wait` and `orchestr explain` accept, by the names that kubectl accepts.
+//! The names of objects that commands accept, as kubectl accepts them.
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::Job,
+    batch::v1::{CronJob, Job},
 };
 use kube::core::Resource;
 
-use crate::pods::JsonPod;
+use crate::{
+    api::{NamespacedName, is_object_name},
+    pods::JsonPod,
+};
+
+/// An argument that names an object, or the objects that other flags select.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Argument {
+    /// `KIND/NAME`
+    Named(Kind, String),
+    /// A word without a kind: the name of a pod, or a kind.
+    Word(String),
+}
+
+/// Parses an argument of a command to which an object of these kinds can be `done`.
+pub(super) fn argument(text: &str, done: &str, kinds: &[Kind]) -> Result<Argument, String> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok(Argument::Word(text.to_owned())) };
+    let kind = Kind::parse(kind).filter(|kind| kinds.contains(kind)).ok_or_else(|| {
+        let (last, others) = kinds.split_last().map_or(("", Vec::new()), |(last, others)| {
+            (last.singular(), others.iter().map(|kind| kind.singular()).collect())
+        });
+        format!("is of a kind that cannot be {done}: {} and {last} can, and their short names", others.join(", "))
+    })?;
+    Ok(Argument::Named(kind, name_of_object(name)?))
+}
+
+/// Checks the name of an object.
+pub(super) fn name_of_object(name: &str) -> Result<String, String> {
+    if is_object_name(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is not the name of an object")) }
+}
+
+/// Parses `NAMESPACE/NAME`.
+pub(super) fn object_name(text: &str) -> Result<NamespacedName, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => Err("must be NAMESPACE/NAME".to_owned()),
+    }
+}
 
 /// A kind of object that commands accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,15 +54,17 @@ pub(super) enum Kind {
     StatefulSet,
     DaemonSet,
     Job,
+    CronJob,
     Pod,
 }
 
 /// The names of a kind that kubectl accepts, and its API group.
-const NAMES: [(Kind, &[&str], &str); 5] = [
+const NAMES: [(Kind, &[&str], &str); 6] = [
     (Kind::Deployment, &["deployment", "deployments", "deploy"], "apps"),
     (Kind::StatefulSet, &["statefulset", "statefulsets", "sts"], "apps"),
     (Kind::DaemonSet, &["daemonset", "daemonsets", "ds"], "apps"),
     (Kind::Job, &["job", "jobs"], "batch"),
+    (Kind::CronJob, &["cronjob", "cronjobs", "cj"], "batch"),
     (Kind::Pod, &["pod", "pods", "po"], ""),
 ];
 
@@ -46,6 +87,7 @@ impl Kind {
             Self::StatefulSet => "statefulset",
             Self::DaemonSet => "daemonset",
             Self::Job => "job",
+            Self::CronJob => "cronjob",
             Self::Pod => "pod",
         }
     }
@@ -57,6 +99,7 @@ impl Kind {
             Self::StatefulSet => "statefulsets.apps",
             Self::DaemonSet => "daemonsets.apps",
             Self::Job => "jobs.batch",
+            Self::CronJob => "cronjobs.batch",
             Self::Pod => "pods",
         }
     }
@@ -68,13 +111,14 @@ impl Kind {
             Self::StatefulSet => "StatefulSet",
             Self::DaemonSet => "DaemonSet",
             Self::Job => "Job",
+            Self::CronJob => "CronJob",
             Self::Pod => "Pod",
         }
     }
 
     /// The kind with this name in the API, if its API version is that of the kind.
     pub(super) fn of_api(api_version: &str, kind: &str) -> Option<Self> {
-        let kinds = [Self::Deployment, Self::StatefulSet, Self::DaemonSet, Self::Job, Self::Pod];
+        let kinds = NAMES.map(|(kind, ..)| kind);
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = kinds.into_iter().find(|own| own.api_kind() == kind)?;
         NAMES.iter().any(|(named, _, own)| *named == kind && *own == group).then_some(kind)
@@ -88,6 +132,7 @@ impl Kind {
             Self::StatefulSet => StatefulSet::url_path(&(), namespace),
             Self::DaemonSet => DaemonSet::url_path(&(), namespace),
             Self::Job => Job::url_path(&(), namespace),
+            Self::CronJob => CronJob::url_path(&(), namespace),
             Self::Pod => JsonPod::url_path(&(), namespace),
         }
     }

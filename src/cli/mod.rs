@@ -14,7 +14,6 @@ mod kind;
 mod kube_client;
 mod live;
 mod object_flags;
-mod object_name;
 mod ownership;
 mod preflight;
 mod printable;

@@ -20,7 +20,7 @@ use super::{
     account::{OperatorAccount, SecretAccess},
     connect::{ConnectionFlags, Retries, connect},
     ignore_broken_pipe,
-    object_name::object_name,
+    kind::object_name,
     webhook_flags::WebhookFlags,
 };
 

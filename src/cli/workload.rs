@@ -9,8 +9,9 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
         batch::v1::Job,
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kube::core::Selector;
 
 use crate::{diagnosis::revision_hash, pods::Pod};
 
@@ -45,6 +46,17 @@ pub(super) enum Progress {
 }
 
 impl Workload {
+    /// Decodes an object; absent if it is of no kind of workload.
+    pub(super) fn decode(kind: Kind, json: &str) -> serde_json::Result<Option<Self>> {
+        Ok(Some(match kind {
+            Kind::Deployment => Self::Deployment(serde_json::from_str(json)?),
+            Kind::StatefulSet => Self::StatefulSet(serde_json::from_str(json)?),
+            Kind::DaemonSet => Self::DaemonSet(serde_json::from_str(json)?),
+            Kind::Job => Self::Job(serde_json::from_str(json)?),
+            Kind::CronJob | Kind::Pod => return Ok(None),
+        }))
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Deployment(_) => Kind::Deployment,
@@ -67,13 +79,18 @@ impl Workload {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// The labels of its pods. They never change.
-    pub(super) fn selector(&self) -> Option<&LabelSelector> {
-        match self {
+    /// The label selector of its pods, which never changes. Absent if it cannot be read.
+    pub(super) fn selector(&self) -> Option<String> {
+        let selector = match self {
             Self::Deployment(object) => object.spec.as_ref().map(|spec| &spec.selector),
             Self::StatefulSet(object) => object.spec.as_ref().map(|spec| &spec.selector),
             Self::DaemonSet(object) => object.spec.as_ref().map(|spec| &spec.selector),
             Self::Job(object) => object.spec.as_ref().and_then(|spec| spec.selector.as_ref()),
+        };
+        match selector.cloned().map(Selector::try_from) {
+            Some(selector) => Some(selector.ok()?.to_string()),
+            // The API server sets that of a Job.
+            None => Some(format!("job-name={}", self.metadata().name.as_deref().unwrap_or_default())),
         }
     }
 

@@ -12,6 +12,13 @@ pub struct WatchedPod {
     pub resource_version: String,
 }
 
+impl WatchedPod {
+    #[must_use]
+    pub fn uid(&self) -> Uid {
+        self.pod.as_ref().map_or_else(|pod| pod.uid, |pod| pod.uid)
+    }
+}
+
 /// A pod that could not be decoded. Its metadata is set as far as it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndecodablePod {

@@ -3,7 +3,6 @@
 //! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails ends
 //! nothing: the explanation lists it.
 
-mod cron_job;
 mod describe;
 mod events;
 mod explanation;
@@ -26,7 +25,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use crate::{
-    api::{Incident, is_object_name},
+    api::Incident,
     diagnosis::Finding,
     pods::Pod,
     report::{PodFinding, in_full},
@@ -37,7 +36,7 @@ use super::{
     connect::Retries,
     get::get_text,
     ignore_broken_pipe,
-    kind::Kind,
+    kind::{Argument, Kind, argument, name_of_object},
     live::ClusterView,
     object_flags::{ConnectedNamespace, ObjectFlags},
     show::text::Layout,
@@ -46,7 +45,7 @@ use super::{
 use explanation::{Explanation, PodPart, State, WorkloadPart};
 use pod::{Explained, Subject, explain_pod, read_events};
 use reader::Reader;
-use workload::{Gathered, Verdicts};
+use workload::{Gathered, Verdicts, read_cron_job};
 
 /// The exit code if there is a problem, as of `scan`.
 const PROBLEM: u8 = 1;
@@ -57,12 +56,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Of how many incidents of a workload a pod is explained.
 const EXAMPLES: usize = 3;
 
+/// The kinds that are explained. A CronJob is explained by its newest run.
+const KINDS: [Kind; 6] = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet, Kind::Job, Kind::CronJob, Kind::Pod];
+
 /// The flags of `orchestr explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainFlags {
     /// A pod by its name, or a deployment, statefulset, daemonset, job, cronjob or pod as KIND/NAME, such as deploy/cart
     #[arg(value_name = "POD|KIND/NAME", value_parser = target)]
-    target: Target,
+    target: (Kind, String),
 
     /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -81,30 +83,11 @@ enum Output {
     Json,
 }
 
-/// What is explained.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Target {
-    Object(Kind, String),
-    /// Its newest run.
-    CronJob(String),
-}
-
 /// Parses `POD` or `KIND/NAME`.
-fn target(text: &str) -> Result<Target, String> {
-    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
-    let is_cron_job = ["cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"].contains(&&*kind.to_lowercase());
-    let kind = Kind::parse(kind);
-    if !is_cron_job && kind.is_none() {
-        return Err(
-            "is of a kind that cannot be explained: deployment, statefulset, daemonset, job, cronjob and pod can, \
-                    and their short names"
-                .to_owned(),
-        );
-    }
-    match kind {
-        _ if !is_object_name(name) => Err(format!("{name:?} is not the name of an object")),
-        Some(kind) => Ok(Target::Object(kind, name.to_owned())),
-        None => Ok(Target::CronJob(name.to_owned())),
+fn target(text: &str) -> Result<(Kind, String), String> {
+    match argument(text, "explained", &KINDS)? {
+        Argument::Named(kind, name) => Ok((kind, name)),
+        Argument::Word(name) => Ok((Kind::Pod, name_of_object(&name)?)),
     }
 }
 
@@ -123,9 +106,8 @@ async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<
     let ConnectedNamespace { cluster, clock, namespace } = connected;
     let now = clock.now();
     let (kind, name, cron_job) = match &flags.target {
-        Target::Object(kind, name) => (*kind, name.clone(), None),
-        Target::CronJob(name) => {
-            let found = cron_job::read(cluster, namespace, name).await?;
+        (Kind::CronJob, name) => {
+            let found = read_cron_job(cluster, namespace, name).await?;
             let Some(job) = found.newest else {
                 let progress = format!("it {}, and none of its Jobs exists", found.what);
                 let part = WorkloadPart::without_pods(format!("cronjob/{name}"), progress);
@@ -141,12 +123,13 @@ async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<
             };
             (Kind::Job, job, Some((name, found.what)))
         }
+        (kind, name) => (*kind, name.clone(), None),
     };
     let (kind, name) = (&kind, &name);
     let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
     let reader = Reader::new(&cluster.client, namespace);
     let gathering = Gathering { reader: &reader, log_lines: flags.objects.log_lines, now };
-    let workload = workload::decode(*kind, &json);
+    let workload = Workload::decode(*kind, &json);
     let workload = workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
     let (state, mut workload, pods) = match workload {
         Some(workload) => gathering.workload(workload).await,
@@ -291,10 +274,10 @@ mod tests {
             ("ds/cart", Kind::DaemonSet),
             ("Job/cart", Kind::Job),
         ] {
-            assert_eq!(target(text), Ok(Target::Object(kind, "cart".to_owned())), "{text}");
+            assert_eq!(target(text), Ok((kind, "cart".to_owned())), "{text}");
         }
         for text in ["cronjob/cart", "cj/cart", "CronJob/cart", "cronjobs.batch/cart"] {
-            assert_eq!(target(text), Ok(Target::CronJob("cart".to_owned())), "{text}");
+            assert_eq!(target(text), Ok((Kind::CronJob, "cart".to_owned())), "{text}");
         }
         for (text, message) in [
             ("", "\"\" is not the name of an object"),

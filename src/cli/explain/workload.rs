@@ -1,9 +1,10 @@
 //! A workload with its revisions and its pods: what was read of it, and what that means.
 
 mod read;
-mod revisions;
-mod verdicts;
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 
 use crate::{
@@ -14,19 +15,21 @@ use crate::{
         printable::clean,
         workload::{Progress, Workload},
     },
-    diagnosis::{JobFacts, classify_failed_create, owner_names},
+    diagnosis::{
+        Finding, Health, JobFacts, RevisionObject, Thresholds, assess, classify_failed_create, owner_names,
+        revision_hash, revision_name, template_changes,
+    },
     pods::Pod,
+    report::Comparison,
 };
 
 use super::{
     events,
-    explanation::{MissingPart, State},
+    explanation::{Counts, MissingPart, RevisionPart, State},
     objects,
     reader::Reader,
 };
-pub(super) use read::{decode, gather, of_pod, siblings};
-use revisions::Revision;
-pub(super) use verdicts::Verdicts;
+pub(super) use read::{gather, of_pod, read_cron_job, siblings};
 
 /// A workload with its pods.
 pub(super) struct Gathered {
@@ -45,6 +48,18 @@ struct Pods {
     unreadable: usize,
     /// Whether there are more.
     more: bool,
+}
+
+/// A ReplicaSet or ControllerRevision.
+pub(super) struct Revision {
+    pub(super) name: String,
+    pub(super) object: RevisionObject,
+}
+
+/// The pods of a workload by their state, and those with a problem.
+pub(super) struct Verdicts {
+    pub(super) counts: Counts,
+    pub(super) problems: Vec<(Pod, Finding)>,
 }
 
 impl Gathered {
@@ -116,6 +131,56 @@ impl Gathered {
     /// Whether its rollout is under way.
     fn is_under_way(&self) -> bool {
         matches!(self.workload.progress(), Progress::Unobserved(_) | Progress::Waiting(_))
+    }
+
+    /// Judges its pods. Absent if they could not be read.
+    pub(super) fn verdicts(&self, now: Timestamp) -> Option<Verdicts> {
+        let Pods { pods, unreadable, more } = self.pods.as_ref()?;
+        let mut counts = Counts { unreadable: *unreadable, more: *more, ..Counts::default() };
+        let mut problems = Vec::new();
+        for pod in pods.iter().filter(|pod| !pod.ignored) {
+            counts.total += 1;
+            match assess(pod, &self.view.as_known(), &Thresholds::default(), now).health {
+                Health::Healthy => counts.healthy += 1,
+                Health::Settling => counts.settling += 1,
+                Health::Problem(finding) => {
+                    counts.problems += 1;
+                    problems.push((pod.clone(), *finding));
+                }
+            }
+        }
+        Some(Verdicts { counts, problems })
+    }
+
+    /// The revisions that the workload controls.
+    pub(super) fn own_revisions(&self) -> impl Iterator<Item = &Revision> {
+        self.revisions.iter().filter(|own| own.object.owner_uid == self.workload.uid())
+    }
+
+    /// The newest revision, or that of a pod, and what changed in its pod template.
+    pub(super) fn revision(&self, pod: Option<&Pod>) -> Option<RevisionPart> {
+        let own = match pod {
+            Some(pod) => self.own_revisions().find(|own| self.is_of(own, pod))?,
+            None => self.own_revisions().max_by_key(|own| own.object.number)?,
+        };
+        let before = self.own_revisions().filter(|other| other.object.number < own.object.number);
+        let before = before.max_by_key(|other| other.object.number)?;
+        let changes = template_changes(&before.object.template, &own.object.template);
+        let lines = Comparison::Compared(Arc::new(changes)).lines(None);
+        Some(RevisionPart {
+            name: clean(&own.name),
+            before: clean(&before.name),
+            changes: lines.iter().map(|line| clean(line)).collect(),
+        })
+    }
+
+    fn is_of(&self, revision: &Revision, pod: &Pod) -> bool {
+        if self.workload.kind() == Kind::Deployment {
+            return pod.controller.as_ref().is_some_and(|own| own.uid == revision.object.uid.as_str());
+        }
+        let name = self.workload.metadata().name.as_deref().unwrap_or_default();
+        let hash = revision_hash(pod).map(|hash| revision_name(self.workload.kind().api_kind(), name, hash));
+        hash.is_some_and(|hash| hash == revision.name)
     }
 
     /// The events about the workload and the newest ReplicaSet, and whether there are more.

@@ -202,7 +202,7 @@ mod tests {
         );
         let job = |kind: &str, status: &str| {
             format!(
-                r#"{{"kind":"Job","metadata":{{"uid":"u1"}},"status":{{"conditions":[{{"type":"{kind}","status":"{status}"}}]}}}}"#
+                r#"{{"kind":"Job","metadata":{{"namespace":"shop","name":"sums","uid":"u1"}},"status":{{"conditions":[{{"type":"{kind}","status":"{status}"}}]}}}}"#
             )
         };
         let problems = |job: String| scan(&format!("[{pod},{job}]")).map(|(_, problems, _, _)| problems);

@@ -13,7 +13,7 @@ use crate::{
         Failure,
         api_error::{Grant, Permission},
         connect::{ConnectionFlags, Retries, connect},
-        object_name::object_name,
+        kind::object_name,
     },
     clock::ClusterClock,
 };

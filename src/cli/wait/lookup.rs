@@ -2,29 +2,16 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::Job,
-    core::v1::Namespace,
-};
-use kube::{
-    Resource,
-    api::GetParams,
-    core::{Request, Selector},
-};
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Resource, api::GetParams, core::Request};
 use tokio::time::timeout;
 
 use crate::{
     cli::{Failure, connect::Cluster, get::get_text},
-    pods::JsonPod,
+    pods::WatchedPod,
 };
 
-use super::{
-    target::{Kind, Target},
-    watches::Watched,
-    workload::Workload,
-};
+use super::{target::Target, watches::Watched, workload::Workload};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,45 +25,15 @@ pub(super) async fn look_up(cluster: &Cluster, namespace: &str, target: Target) 
         namespace_exists(cluster, namespace).await?;
         return Ok(Watched { target, workload: None, pod_uid: String::new() });
     };
-    let get = Get { cluster, namespace, kind: *kind, name };
-    let workload = match kind {
-        Kind::Deployment => Workload::Deployment(Box::new(get.read::<Deployment>().await?)),
-        Kind::StatefulSet => Workload::StatefulSet(Box::new(get.read::<StatefulSet>().await?)),
-        Kind::DaemonSet => Workload::DaemonSet(Box::new(get.read::<DaemonSet>().await?)),
-        Kind::Job => Workload::Job(Box::new(get.read::<Job>().await?)),
-        Kind::Pod => {
-            let pod: JsonPod = get.read().await?;
-            let uid = match pod.pod.pod {
-                Ok(pod) => pod.uid,
-                Err(pod) => pod.uid,
-            };
-            return Ok(Watched { target, workload: None, pod_uid: uid.to_string() });
-        }
+    let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
+    let undecodable = |error| cluster.target.describe(&kube::Error::SerdeError(error));
+    let Some(workload) = Workload::decode(*kind, &json).map_err(undecodable)? else {
+        let watched: WatchedPod = serde_json::from_str(&json).map_err(undecodable)?;
+        return Ok(Watched { target, workload: None, pod_uid: watched.uid().to_string() });
     };
-    let labels = match workload.selector() {
-        Some(selector) => Selector::try_from(selector.clone())
-            .map(|selector| selector.to_string())
-            .map_err(|error| Failure::new(format!("cannot read the selector of {target}: {error}")))?,
-        // The API server sets that of a Job.
-        None => format!("job-name={name}"),
-    };
+    let labels = workload.selector().ok_or_else(|| Failure::new(format!("cannot read the selector of {target}")))?;
     let workload = Some((workload.uid().to_owned(), labels));
     Ok(Watched { target, workload, pod_uid: String::new() })
-}
-
-struct Get<'a> {
-    cluster: &'a Cluster,
-    namespace: &'a str,
-    kind: Kind,
-    name: &'a str,
-}
-
-impl Get<'_> {
-    async fn read<K: DeserializeOwned>(&self) -> Result<K, Failure> {
-        let Self { cluster, namespace, kind, name } = *self;
-        let text = get_text(cluster, namespace, kind, name, TIMEOUT).await?;
-        serde_json::from_str(&text).map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))
-    }
 }
 
 /// Fails if the namespace does not exist: without pods, one could wait for them for ever. If this may not be checked, the

@@ -121,8 +121,8 @@ impl WaitFlags {
         for argument in &self.targets {
             match (argument, &self.selector) {
                 (Argument::Named(kind, name), _) => add(Target::Named(*kind, name.clone())),
-                (Argument::Pods, Some(_)) => {}
-                (Argument::Pods, None) => {
+                (Argument::Word(_), Some(_)) => {}
+                (Argument::Word(_), None) => {
                     return Err(Failure::new("pods: name a pod as pod/NAME, or select pods with --selector"));
                 }
             }

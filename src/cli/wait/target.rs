@@ -2,17 +2,11 @@
 
 use std::fmt;
 
-use crate::api::is_object_name;
-pub(super) use crate::cli::kind::Kind;
+use crate::cli::kind;
+pub(super) use crate::cli::kind::{Argument, Kind};
 
-/// An argument of the command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Argument {
-    /// `KIND/NAME`
-    Named(Kind, String),
-    /// `pods`, whose labels a flag selects.
-    Pods,
-}
+/// The kinds that can be waited for. A CronJob is never done: its Jobs are.
+const KINDS: [Kind; 5] = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet, Kind::Job, Kind::Pod];
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,22 +26,15 @@ impl fmt::Display for Target {
     }
 }
 
-/// Parses an argument of the command.
+/// Parses an argument of the command: `KIND/NAME`, or `pods` that a flag selects.
 pub(super) fn argument(text: &str) -> Result<Argument, String> {
-    let Some((kind, name)) = text.split_once('/') else {
-        return match Kind::parse(text) {
-            Some(Kind::Pod) => Ok(Argument::Pods),
-            Some(kind) => Err(format!("must be KIND/NAME, such as {}/cart", kind.singular())),
-            None => Err("must be KIND/NAME, such as deployment/cart".to_owned()),
-        };
-    };
-    let kind = Kind::parse(kind).ok_or(
-        "is of a kind that cannot be waited for: deployment, statefulset, daemonset, job and pod can, and their short names",
-    )?;
-    if !is_object_name(name) {
-        return Err(format!("{name:?} is not the name of an object"));
+    let argument = kind::argument(text, "waited for", &KINDS)?;
+    let Argument::Word(word) = &argument else { return Ok(argument) };
+    match Kind::parse(word) {
+        Some(Kind::Pod) => Ok(argument),
+        Some(kind) if KINDS.contains(&kind) => Err(format!("must be KIND/NAME, such as {}/cart", kind.singular())),
+        _ => Err("must be KIND/NAME, such as deployment/cart".to_owned()),
     }
-    Ok(Argument::Named(kind, name.to_owned()))
 }
 
 #[cfg(test)]
@@ -75,7 +62,7 @@ mod tests {
             assert_eq!(argument(text), Ok(Argument::Named(kind, "cart".to_owned())), "{text}");
         }
         for text in ["pod", "pods", "po", "Pods"] {
-            assert_eq!(argument(text), Ok(Argument::Pods), "{text}");
+            assert_eq!(argument(text), Ok(Argument::Word(text.to_owned())), "{text}");
         }
     }
 

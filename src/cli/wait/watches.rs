@@ -109,7 +109,7 @@ impl TargetState {
         let as_revision = move |update| Update::Revision(index, update);
         let own = named(name);
         all.push(match kind {
-            Kind::Deployment | Kind::Pod => {
+            Kind::Deployment | Kind::Pod | Kind::CronJob => {
                 let map = |object: Deployment| Workload::Deployment(Box::new(object));
                 watch(client, namespace, own, map, as_workload)
             }
@@ -135,7 +135,7 @@ impl TargetState {
                 all.push(watch(client, namespace, labelled(&labels), Revision::of_controller_revision, as_revision));
                 state.revisions = Some(Listing::default());
             }
-            Kind::StatefulSet | Kind::Job | Kind::Pod => {}
+            Kind::StatefulSet | Kind::Job | Kind::CronJob | Kind::Pod => {}
         }
         (state.uid, state.workload) = (uid, Some(Listing::default()));
         state

@@ -6,13 +6,20 @@ use k8s_openapi::api::{
     batch::v1::{CronJob, Job},
     core::v1::Pod as ApiPod,
 };
-use kube::{Resource, api::ListParams, core::Selector};
+use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use crate::{
     cli::{
-        explain::reader::{Page, Reader},
+        Failure,
+        connect::Cluster,
+        explain::{
+            TIMEOUT,
+            reader::{Page, Reader},
+        },
+        get,
         kind::Kind,
         live::ClusterView,
         workload::Workload,
@@ -22,11 +29,13 @@ use crate::{
     pods::{Pod, WatchedPod},
 };
 
-use super::{Gathered, Pods, revisions::Revision};
+use super::{Gathered, Pods, Revision};
 
 /// The most pods and revisions of a workload that are read.
 const PODS: u32 = 1000;
 const REVISIONS: u32 = 100;
+/// How many Jobs of the namespace a page has.
+const JOBS: u32 = 500;
 /// Among how many pages of pods a replacement is searched.
 const PAGES: usize = 10;
 
@@ -39,17 +48,6 @@ struct Named {
 struct Name {
     #[serde(default)]
     name: String,
-}
-
-/// Decodes a workload.
-pub(in crate::cli::explain) fn decode(kind: Kind, json: &str) -> serde_json::Result<Option<Workload>> {
-    Ok(Some(match kind {
-        Kind::Deployment => Workload::Deployment(serde_json::from_str(json)?),
-        Kind::StatefulSet => Workload::StatefulSet(serde_json::from_str(json)?),
-        Kind::DaemonSet => Workload::DaemonSet(serde_json::from_str(json)?),
-        Kind::Job => Workload::Job(serde_json::from_str(json)?),
-        Kind::Pod => return Ok(None),
-    }))
 }
 
 /// Reads the workload that a pod belongs to, as far as the pod names one of a kind that is explained.
@@ -66,7 +64,7 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now:
         Kind::StatefulSet => Workload::StatefulSet(Box::new(reader.get::<StatefulSet, _>(name).await.found()?)),
         Kind::DaemonSet => Workload::DaemonSet(Box::new(reader.get::<DaemonSet, _>(name).await.found()?)),
         Kind::Job => Workload::Job(Box::new(reader.get::<Job, _>(name).await.found()?)),
-        Kind::Pod => return None,
+        Kind::CronJob | Kind::Pod => return None,
     };
     // Another object may have taken the name of a deleted one.
     let is_controller = kind == Kind::Deployment || workload.uid() == controller.uid.as_str();
@@ -76,17 +74,11 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now:
 /// Reads the revisions and the pods of a workload.
 pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload, now: Timestamp) -> Gathered {
     let name = workload.metadata().name.clone().unwrap_or_default();
-    let labels = match workload.selector().cloned().map(Selector::try_from) {
-        Some(Ok(selector)) => selector.to_string(),
-        Some(Err(_)) => String::new(),
-        // The API server sets that of a Job.
-        None => format!("job-name={name}"),
-    };
-    if labels.is_empty() {
-        reader.not_read(&format!("the pods of {name}"), "its selector cannot be read");
-        return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view: ClusterView::default() };
-    }
     let what = format!("the pods of {name}");
+    let Some(labels) = workload.selector().filter(|labels| !labels.is_empty()) else {
+        reader.not_read(&what, "its selector cannot be read");
+        return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view: ClusterView::default() };
+    };
     let (revisions, page, job) = futures::join!(
         revisions(reader, &workload, &labels),
         pods(reader, &what, &labels, now, None),
@@ -158,7 +150,7 @@ async fn revisions(reader: &Reader<'_>, workload: &Workload, labels: &str) -> Ve
         Kind::StatefulSet | Kind::DaemonSet => {
             list_revisions::<ControllerRevision>(reader, "the ControllerRevisions", labels).await
         }
-        Kind::Job | Kind::Pod => Vec::new(),
+        Kind::Job | Kind::CronJob | Kind::Pod => Vec::new(),
     }
 }
 
@@ -185,4 +177,55 @@ async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<JobFacts> {
         facts.add_cron_job(job, &cron_job);
     }
     Some(facts)
+}
+
+/// What is known about a CronJob without its runs.
+pub(in crate::cli::explain) struct FoundCronJob {
+    /// The name of the Job that was created last.
+    pub(in crate::cli::explain) newest: Option<String>,
+    /// When it last succeeded, or why it has not run; continues a sentence about the CronJob.
+    pub(in crate::cli::explain) what: String,
+}
+
+/// Reads a CronJob and finds its newest run.
+///
+/// # Errors
+/// If it does not exist, or may not be read.
+pub(in crate::cli::explain) async fn read_cron_job(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<FoundCronJob, Failure> {
+    let failed = |error| get::not_read(cluster, namespace, ("cronjob", "cronjobs.batch"), name, &error);
+    let late = |_| cluster.target.timed_out(TIMEOUT.as_secs());
+    let cron_jobs: Api<CronJob> = Api::namespaced(cluster.client.clone(), namespace);
+    let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), namespace);
+    let cron_job = timeout(TIMEOUT, cron_jobs.get(name)).await.map_err(late)?.map_err(failed)?;
+    let uid = cron_job.metadata.uid.as_deref().unwrap_or_default();
+    let is_run = |job: &Job| job.owner_references().iter().any(|own| own.controller == Some(true) && own.uid == uid);
+    let denied = |error| get::denied(cluster, namespace, "list", "jobs.batch", &error);
+    let mut newest: Option<Job> = None;
+    let mut page = ListParams::default().limit(JOBS);
+    let read_all = async {
+        loop {
+            let listed = jobs.list(&page).await.map_err(denied)?;
+            let runs = newest.take().into_iter().chain(listed.items.into_iter().filter(is_run));
+            newest = runs.max_by_key(ResourceExt::creation_timestamp);
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => return Ok(()),
+            }
+        }
+    };
+    timeout(TIMEOUT, read_all).await.map_err(late)??;
+    let is_suspended = cron_job.spec.suspend == Some(true);
+    let succeeded = cron_job.status.as_ref().and_then(|status| status.last_successful_time.as_ref());
+    let mut what = match succeeded {
+        Some(time) => format!("last succeeded at {}", time.0.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        None => "has not succeeded yet".to_owned(),
+    };
+    if is_suspended {
+        what.push_str(", and is suspended");
+    }
+    Ok(FoundCronJob { newest: newest.map(|job| job.name_any()), what })
 }

@@ -3,7 +3,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use orchestr_testbed::objects::controlled_by;
 use serde_json::{Value, json};
 
-use crate::{cli::explain::explanation::RevisionPart, diagnosis::RevisionObject, jobs::JobKey, pods::Controller};
+use crate::{jobs::JobKey, pods::Controller};
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn cart(pods: Vec<Pod>) -> Gathered {
     let object = json!({"metadata": {"name": "cart", "uid": "d", "generation": 1},
         "spec": {"replicas": 2, "selector": {}, "template": {}}, "status": {"observedGeneration": 1}});
     Gathered {
-        workload: decode(Kind::Deployment, &object.to_string()).unwrap().unwrap(),
+        workload: Workload::decode(Kind::Deployment, &object.to_string()).unwrap().unwrap(),
         revisions: vec![replica_set("old", "1", "cart:1"), replica_set("new", "2", "cart:2")],
         pods: Some(Pods { pods, unreadable: 0, more: false }),
         job: None,
@@ -104,7 +104,7 @@ fn a_job_whose_pods_are_healthy_is_running() {
     let state = |spec: Value, status: Value, pods: &[Value]| {
         let object = json!({"metadata": {"name": "export", "uid": "j"}, "spec": spec, "status": status});
         let pods = pods.iter().map(|status| pod("j", status.clone())).collect();
-        let workload = decode(Kind::Job, &object.to_string()).unwrap().unwrap();
+        let workload = Workload::decode(Kind::Job, &object.to_string()).unwrap().unwrap();
         let pods = Some(Pods { pods, unreadable: 0, more: false });
         let job = Gathered { workload, revisions: Vec::new(), pods, job: None, view: ClusterView::default() };
         (job.state(job.verdicts(now).as_ref(), false), job.progress().0)
@@ -164,7 +164,7 @@ fn a_failed_run_is_no_problem_after_a_later_run_has_succeeded() {
         .unwrap();
         let mut facts = JobFacts::of(&run);
         facts.add_cron_job(&run, &cron_job);
-        let workload = decode(Kind::Job, &object.to_string()).unwrap().unwrap();
+        let workload = Workload::decode(Kind::Job, &object.to_string()).unwrap().unwrap();
         let failed = json!({"phase": "Failed", "startTime": "2026-03-01T09:00:00Z"});
         let mut pod = pod("j", failed);
         let (kind, name) = ("Job".into(), "export-1".into());

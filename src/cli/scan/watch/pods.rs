@@ -84,11 +84,7 @@ impl Pods {
         let Self { thresholds, filter, lists, suspects, view } = self;
         let Some(list) = lists.get_mut(index) else { return };
         let may_remove = matches!(update, WatchUpdate::Deleted(_) | WatchUpdate::Synced);
-        let id = |watched: &WatchedPod| match &watched.pod {
-            Ok(pod) => pod.uid,
-            Err(pod) => pod.uid,
-        };
-        list.apply(update, id, |before, watched| {
+        list.apply(update, WatchedPod::uid, |before, watched| {
             let before = match before {
                 Some(State::Suspect(pod)) => {
                     *suspects -= 1;
