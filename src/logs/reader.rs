@@ -12,8 +12,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::LogParams};
 use tokio::time::{Instant, timeout_at};
 
+use crate::api::LogSource;
+
 use super::{
-    LogEnd, LogRead,
+    LogEnd, LogRead, LogRequest, Tail,
     clean::without_last_word,
     kubelet,
     node_limiter::{NodeLimiter, Permit, UNRESPONSIVE_FOR},
@@ -101,6 +103,15 @@ impl LogReader {
     /// Returns a permit to read from a node if there is one now.
     pub(crate) fn try_permit(&self, node: &Arc<str>) -> Option<Permit> {
         self.node_limiter.try_acquire(node)
+    }
+
+    /// Reads the log of a request, as it is shown.
+    pub(crate) async fn tail(&self, request: &LogRequest) -> Tail {
+        let mut tail = self.read(&request.read()).await.end.show(&request.policy, &request.termination_message);
+        if tail.source == LogSource::Current {
+            tail.source = request.source();
+        }
+        tail
     }
 
     /// Reads the end of a log, after waiting for a permit.

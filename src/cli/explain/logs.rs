@@ -53,18 +53,14 @@ async fn log(
             return Tail::unavailable(why);
         }
     };
-    let Ok(result) = timeout(within, logs.read(&request.read())).await else {
+    let Ok(tail) = timeout(within, logs.tail(&request)).await else {
         let why = format!("no response within {} s", within.as_secs().max(1));
         reader.not_read(&what, &why);
         return Tail::unavailable(why);
     };
-    let mut tail = result.end.show(policy, &request.termination_message);
-    match tail.source {
-        LogSource::Current => tail.source = request.source(),
-        LogSource::Unavailable | LogSource::TerminationMessage if tail.note.starts_with("not allowed: ") => {
-            reader.not_read(&what, &format!("not allowed: get pods/log in {}", reader.namespace));
-        }
-        _ => {}
+    let is_shown = !matches!(tail.source, LogSource::Unavailable | LogSource::TerminationMessage);
+    if !is_shown && tail.note.starts_with("not allowed: ") {
+        reader.not_read(&what, &format!("not allowed: get pods/log in {}", reader.namespace));
     }
     tail
 }

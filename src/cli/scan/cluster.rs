@@ -16,8 +16,8 @@ use crate::{
     cli::{
         Failure,
         api_error::{Grant, Permission},
-        connect::Cluster,
-        live::Note,
+        connect::{Cluster, Retries, connect},
+        live::{ClusterView, Note},
     },
     clock::ClusterClock,
     namespaces::read_ownership as read_ownership_of,
@@ -25,9 +25,13 @@ use crate::{
 };
 
 use super::{
-    collector::Collector,
+    ScanFlags,
+    collector::{Collector, Filter},
     counted,
+    logs::{self, Logs},
     namespaces::{NamespacePattern, Namespaces},
+    scanned::Scanned,
+    selector::LabelSelector,
 };
 
 /// Pods in a page, the same as kubectl's: larger pages take more memory and are not faster.
@@ -49,8 +53,44 @@ struct Page {
     items: Option<Vec<WatchedPod>>,
 }
 
+/// Scans the cluster of a context, or the only cluster. `connected` is called before the first request, and `progress` with the
+/// number of pods that were read.
+pub(super) async fn scan_cluster(
+    flags: &ScanFlags,
+    context: Option<&str>,
+    namespaces: Namespaces,
+    connected: impl FnOnce(),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Scanned, Failure> {
+    let mut cluster = connect(&flags.clusters.connection(context), Retries::InTheClient).await?;
+    connected();
+    let clock = ClusterClock::default();
+    cluster.client = clock.wrap_client(cluster.client, |_, _, _| {});
+    let source = Source { cluster, timeout: flags.clusters.timeout(context.is_some()) };
+    // The API server evaluates the label selector.
+    let filter = Filter { namespaces, selector: LabelSelector::default() };
+    let view = ClusterView::of(source.cluster.client.clone(), source.timeout, Duration::ZERO);
+    let mut collector = Collector::with(view, flags.thresholds.thresholds(), clock.now(), filter);
+    collector.source = source.cluster.target.name().to_owned();
+    read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
+    let mut notes = read_world(&source, &mut collector).await;
+    flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
+    let unowned = read_ownership(&source, &mut collector).await;
+    let logs = match flags.logs {
+        true => logs::read(&source.cluster, &collector, flags.log_timeout.unwrap_or(logs::TIMEOUT)).await,
+        false => Logs::default(),
+    };
+    if unowned > 0 {
+        let namespaces = counted(unowned as u64, "namespace");
+        notes.push(format!(
+            "cannot read the annotations of {namespaces}: the severity and team that they set are missing"
+        ));
+    }
+    Ok(Scanned { context: context.map(str::to_owned), collector, logs, notes })
+}
+
 /// Reads the pods of the collector's namespaces; `progress` is called after each page with the number of objects.
-pub(super) async fn read(
+async fn read(
     source: &Source,
     selector: Option<&str>,
     clock: &ClusterClock,
@@ -158,7 +198,7 @@ async fn read_from(
 
 /// Reads the Jobs that decide whether failed pods are problems, and the events that may explain problems. Returns notes about
 /// what could not be read.
-pub(super) async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
+async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
     let mut notes = Vec::new();
     let jobs = collector.needed_jobs();
     collector.view.read(std::iter::empty(), Instant::now());
@@ -192,7 +232,7 @@ pub(super) async fn read_world(source: &Source, collector: &mut Collector) -> Ve
 }
 
 /// Reads the annotations of the namespaces with problems. Returns of how many they could not be read.
-pub(super) async fn read_ownership(source: &Source, collector: &mut Collector) -> usize {
+async fn read_ownership(source: &Source, collector: &mut Collector) -> usize {
     let namespaces = collector.troubled_namespaces();
     let mut unread = namespaces.len();
     let mut reads = stream::iter(namespaces.into_keys())

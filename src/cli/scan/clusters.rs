@@ -19,9 +19,9 @@ use crate::cli::{
 
 use super::{
     ScanFlags,
+    cluster::scan_cluster,
     namespaces::Namespaces,
     progress::Progress,
-    read::scan_cluster,
     scanned::{Results, Scanned, Unscanned},
 };
 

@@ -1,29 +1,85 @@
 //! Reads pods from the output of `kubectl get pods -o json` or `-o yaml`: a list, a single pod, or several of either one
 //! after the other. Objects are checked as they are read, because a file may be larger than memory.
 
-use std::io::{self, BufRead};
-
-use serde::de::DeserializeSeed;
-use serde_json::{error::Category, value::RawValue};
-
-use super::{
-    collector::Collector,
-    document::{Document, Reading},
-    file_error::FileError,
-    yaml,
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
 };
 
+use jiff::Timestamp;
+use serde::de::DeserializeSeed;
+use serde_json::{Value, error::Category, value::RawValue};
+
+use crate::cli::{
+    Failure,
+    yaml::{Documents, YamlError},
+};
+
+use super::{
+    ScanFlags,
+    collector::{Collector, Filter},
+    document::{Document, Reading},
+    logs::Logs,
+    progress::Progress,
+    scanned::Scanned,
+};
+
+/// The size of the read buffer for a file, in bytes.
+const BUFFER_SIZE: usize = 256 * 1024;
+
+/// Why a file cannot be read as pods.
+///
+/// No message contains text of the file, because pods contain secrets.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it is empty")]
+    Empty,
+    #[error("it is UTF-16: save it as UTF-8")]
+    Utf16,
+    #[error("it ends in the middle of line {0}: was the command that wrote it interrupted?")]
+    Truncated(u64),
+    #[error("line {0} is not {1}")]
+    Syntax(u64, &'static str),
+    #[error("it contains {0} instead of pods: create it with `kubectl get pods -A -o json`")]
+    NotPods(String),
+}
+
+/// Scans the pods of a file.
+pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Scanned, Failure> {
+    let now = flags.at.unwrap_or_else(Timestamp::now);
+    let mut collector = Collector::new(flags.thresholds.thresholds(), now, filter);
+    let mut progress = Progress::new();
+    let is_stdin = path == Path::new("-");
+    let result = if is_stdin {
+        read(io::stdin().lock(), &mut collector, &mut |pods| progress.update(pods))
+    } else {
+        File::open(path).map_err(Into::into).and_then(|file| {
+            read(BufReader::with_capacity(BUFFER_SIZE, file), &mut collector, &mut |pods| progress.update(pods))
+        })
+    };
+    drop(progress);
+    let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    collector.source.clone_from(&name);
+    result.map_err(|error| Failure::new(format!("cannot read pods from {name}: {error}")))?;
+    if let Some(wanted) = collector.namespaces().unmatched().next() {
+        return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
+    }
+    collector.apply_cron_jobs();
+    collector.assess_again();
+    flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
+    Ok(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() })
+}
+
 /// Reads pods into the collector; `progress` is called after each object with the number of objects.
-pub(super) fn read(
-    mut input: impl BufRead,
-    collector: &mut Collector,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), FileError> {
+fn read(mut input: impl BufRead, collector: &mut Collector, progress: &mut dyn FnMut(u64)) -> Result<(), FileError> {
     let mut reading = Reading { collector, progress, documents: 0, not_pods: None };
     match first_byte(&mut input)? {
         None => return Err(FileError::Empty),
         Some(b'{' | b'[') => read_json(&mut input, &mut reading)?,
-        Some(_) => yaml::read(input, &mut reading)?,
+        Some(_) => read_yaml(input, &mut reading)?,
     }
     let Reading { collector, documents, not_pods, .. } = reading;
     match (not_pods, &collector.other_kind) {
@@ -75,6 +131,25 @@ fn read_json(input: &mut impl BufRead, reading: &mut Reading<'_>) -> Result<(), 
         })?;
     }
     Ok(())
+}
+
+/// Reads the documents of the input.
+fn read_yaml(input: impl BufRead, reading: &mut Reading<'_>) -> Result<(), FileError> {
+    let mut documents = Documents::new(input);
+    while documents.begin_next()? {
+        documents.deserialize(Document::<Value>::of(reading))?;
+    }
+    Ok(())
+}
+
+impl From<YamlError> for FileError {
+    fn from(error: YamlError) -> Self {
+        match error {
+            YamlError::Io(error) => Self::Io(error),
+            YamlError::Syntax(line) => Self::Syntax(line, "YAML"),
+            YamlError::Shape => Self::NotPods("YAML of another shape".to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]

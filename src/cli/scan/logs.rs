@@ -135,13 +135,11 @@ impl Read<'_> {
     /// previous log are those of other instances, so the pod is read again after the log.
     async fn tail(&self, mut request: LogRequest, mut restarts: i32) -> Tail {
         for _ in 0..=REREADS {
-            let end = self.reader.read(&request.read()).await.end;
-            let mut tail = end.show(&request.policy, &request.termination_message);
-            if tail.source != LogSource::Current {
+            let mut tail = self.reader.tail(&request).await;
+            if matches!(tail.source, LogSource::TerminationMessage | LogSource::Unavailable) {
                 // A termination message is part of the pod that was read.
                 return tail;
             }
-            tail.source = request.source();
             match self.restarted(&request, restarts).await {
                 Restarted::No => return tail,
                 Restarted::Unknown => {

@@ -5,8 +5,6 @@ mod clusters;
 mod collector;
 mod document;
 mod file;
-mod file_error;
-mod flags;
 mod github;
 pub(super) mod grid;
 mod groups;
@@ -17,31 +15,30 @@ mod junit;
 mod logs;
 mod markdown;
 mod namespaces;
-mod object;
 mod output;
 mod progress;
-mod read;
 mod scanned;
 mod selector;
 mod summary;
 mod table;
 mod watch;
-mod yaml;
 
 use std::{fmt::Display, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
 
+use crate::diagnosis::Thresholds;
+
 use super::{Failure, duration::duration};
+use cluster::scan_cluster;
 use clusters::{ClusterFlags, scan_clusters};
 use collector::Filter;
-use flags::{ThresholdFlags, time};
+use file::scan_file;
 use groups::By;
 use namespaces::Namespaces;
 use output::Output;
 use progress::{Progress, thousands};
-use read::{scan_cluster, scan_file};
 use scanned::Results;
 use selector::LabelSelector;
 
@@ -162,4 +159,47 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
 /// Such as `1 pod` or `2,000 pods`.
 fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
+/// The same as `spec.thresholds` of an object, with the same defaults.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "How long a state may last before it is a problem")]
+struct ThresholdFlags {
+    /// A pod that is not scheduled, or whose containers are being created; 1m by default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pending: Option<Duration>,
+
+    /// A pod whose init container is still running; 5m by default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    initializing: Option<Duration>,
+
+    /// A pod that is running but not ready; 2m by default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    not_ready: Option<Duration>,
+
+    /// A pod that is still being deleted after its grace period; 1m by default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    terminating: Option<Duration>,
+
+    /// How long to report a container after it restarts; 10m by default
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    restarted: Option<Duration>,
+}
+
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "is not a time such as 2026-03-01T12:00:00Z or 2026-03-01T13:00:00+01:00")
+}
+
+impl ThresholdFlags {
+    fn thresholds(&self) -> Thresholds {
+        let defaults = Thresholds::default();
+        Thresholds {
+            pending: self.pending.unwrap_or(defaults.pending),
+            initializing: self.initializing.unwrap_or(defaults.initializing),
+            not_ready: self.not_ready.unwrap_or(defaults.not_ready),
+            terminating: self.terminating.unwrap_or(defaults.terminating),
+            restarted: self.restarted.unwrap_or(defaults.restarted),
+            failed: defaults.failed,
+        }
+    }
 }

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{
-    api::LogSource,
-    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
-};
+use crate::logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail};
 
 use super::outlook::Trouble;
 
@@ -44,17 +41,8 @@ impl Logs {
         let own = finding.containers.iter().find(|container| container.name == finding.container.as_str());
         let container = own.or(finding.containers.first())?;
         let LogPlan::Read(request) = LogRequest::plan(pod, container, &self.policy) else { return None };
-        let read = timeout_at(self.deadline, self.reader.read(&request.read())).await;
-        let tail = match read {
-            Ok(result) => {
-                let mut tail = result.end.show(&self.policy, &request.termination_message);
-                if tail.source == LogSource::Current {
-                    tail.source = request.source();
-                }
-                tail
-            }
-            Err(_) => Tail::unavailable(LATE),
-        };
+        let tail = timeout_at(self.deadline, self.reader.tail(&request)).await;
+        let tail = tail.unwrap_or_else(|_| Tail::unavailable(LATE));
         Some(Log { container: container.name.to_string(), tail })
     }
 }

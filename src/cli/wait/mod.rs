@@ -8,7 +8,6 @@ mod decide;
 mod evidence;
 mod github;
 mod junit;
-mod lookup;
 mod newest;
 mod observed;
 mod outcome;

@@ -20,11 +20,10 @@ use super::{
     Cluster,
     decide::{self, Begun, Decision, State},
     evidence::Logs,
-    lookup::look_up,
     outcome::{Detail, End, Outcome, clean, groups},
     outlook::Limits,
     progress::{Line, Progress},
-    target::Target,
+    target::{Target, look_up},
     watches::{TargetState, Update, Updates, watch_namespace_events},
 };
 
