@@ -70,7 +70,7 @@ pub(super) async fn scan_cluster(
     // The API server evaluates the label selector.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
     let view = ClusterView::of(source.cluster.client.clone(), source.timeout, Duration::ZERO);
-    let mut collector = Collector::with(view, flags.thresholds.thresholds(), clock.now(), filter);
+    let mut collector = Collector::new(view, flags.thresholds.thresholds(), clock.now(), filter);
     collector.source = source.cluster.target.name().to_owned();
     read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
     let mut notes = read_world(&source, &mut collector).await;
@@ -200,6 +200,7 @@ async fn read_from(
 /// what could not be read.
 async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
     let mut notes = Vec::new();
+    collector.judge();
     let jobs = collector.needed_jobs();
     collector.view.read(std::iter::empty(), Instant::now());
     while collector.view.is_reading() {
@@ -215,7 +216,7 @@ async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
         let jobs = counted(unread as u64, "Job");
         notes.push(format!("cannot read {jobs}: the failed pods are reported even if a retry has completed the Job"));
     }
-    collector.assess_again();
+    collector.judge();
 
     let namespaces = collector.troubled_namespaces();
     collector.view.read_only_events(namespaces.keys().map(String::as_str));
@@ -227,7 +228,7 @@ async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
         let pods = counted(unread as u64, "pod");
         notes.push(format!("cannot read the events of {pods}: causes that only events prove are missing"));
     }
-    collector.assess_again();
+    collector.judge();
     notes
 }
 

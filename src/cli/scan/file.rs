@@ -13,6 +13,7 @@ use serde_json::{Value, error::Category, value::RawValue};
 
 use crate::cli::{
     Failure,
+    live::ClusterView,
     yaml::{Documents, YamlError},
 };
 
@@ -50,7 +51,7 @@ enum FileError {
 /// Scans the pods of a file.
 pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Scanned, Failure> {
     let now = flags.at.unwrap_or_else(Timestamp::now);
-    let mut collector = Collector::new(flags.thresholds.thresholds(), now, filter);
+    let mut collector = Collector::new(ClusterView::default(), flags.thresholds.thresholds(), now, filter);
     let mut progress = Progress::new();
     let is_stdin = path == Path::new("-");
     let result = if is_stdin {
@@ -68,7 +69,7 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
     collector.apply_cron_jobs();
-    collector.assess_again();
+    collector.judge();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     Ok(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() })
 }
@@ -164,12 +165,12 @@ mod tests {
 
     fn scan_bytes(bytes: &[u8]) -> Result<Collector, String> {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
-        let mut collector = Collector::new(Thresholds::default(), now, Filter::default());
+        let mut collector = Collector::new(ClusterView::default(), Thresholds::default(), now, Filter::default());
         // A small buffer, so that every token is split across two reads in some test.
         let input = io::BufReader::with_capacity(7, bytes);
         read(input, &mut collector, &mut |_| {}).map_err(|error| error.to_string())?;
         collector.apply_cron_jobs();
-        collector.assess_again();
+        collector.judge();
         Ok(collector)
     }
 
@@ -263,8 +264,14 @@ mod tests {
                 namespaces: Namespaces::new(&[namespaces.to_owned()]).unwrap(),
                 selector: LabelSelector::new(labels).unwrap(),
             };
-            let mut collector = Collector::new(Thresholds::default(), "2026-03-01T12:00:00Z".parse().unwrap(), filter);
+            let mut collector = Collector::new(
+                ClusterView::default(),
+                Thresholds::default(),
+                "2026-03-01T12:00:00Z".parse().unwrap(),
+                filter,
+            );
             read(text.as_bytes(), &mut collector, &mut |_| {}).unwrap();
+            collector.judge();
             assert_eq!((collector.pods, collector.undecodable), expected, "{namespaces} {labels}");
         }
     }

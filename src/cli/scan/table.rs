@@ -114,7 +114,7 @@ mod tests {
         },
         *,
     };
-    use crate::diagnosis::Thresholds;
+    use crate::{cli::live::ClusterView, diagnosis::Thresholds};
 
     fn pod(namespace: &str, name: &str, message: &str) -> (Pod, Finding) {
         let pod = crate::pods::from_json(&format!(
@@ -146,7 +146,7 @@ mod tests {
 
     fn table(problems: &[(Pod, Finding)], layout: Layout) -> String {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
-        let mut collector = Collector::new(Thresholds::default(), now, Filter::default());
+        let mut collector = Collector::new(ClusterView::default(), Thresholds::default(), now, Filter::default());
         collector.problems = problems.to_vec();
         let mut out = anstream::StripStream::new(Vec::new());
         let scanned = Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() };

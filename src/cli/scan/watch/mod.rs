@@ -1,9 +1,8 @@
 //! `orchestr scan --watch`: keeps watching the pods, and shows what changes.
 //!
-//! [`Pods`](pods::Pods) keeps what the watches have shown, and judges it. It is pure. `view` shows the result: on a terminal a
+//! A [`Collector`] keeps what the watches have shown, and judges it. `view` shows the result: on a terminal a
 //! table that is drawn again, otherwise a line for each change.
 
-mod pods;
 mod view;
 
 use std::{process::ExitCode, time::Duration};
@@ -36,10 +35,9 @@ use crate::{
 use super::{
     INCOMPLETE, PROBLEMS, ScanFlags,
     cluster::{Source, check_namespaces_exist},
-    collector::Filter,
+    collector::{Collector, Filter},
     output::Output,
 };
-use pods::Pods;
 use view::{Shown, View};
 
 /// The shortest time between two drawings, or between two groups of lines.
@@ -81,8 +79,9 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
         updates.push(watch_events(client.clone(), scope.as_deref(), Duration::ZERO).map(Update::Event).boxed());
     }
     let reads = ClusterView::of(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
-    let pods = Pods::new(flags.thresholds.thresholds(), filter, scopes.len(), reads);
-    let view = View::new(source.cluster.target.name(), flags.output == Output::Wide);
+    let mut pods = Collector::of_watches(scopes.len(), reads, flags.thresholds.thresholds(), filter);
+    source.cluster.target.name().clone_into(&mut pods.source);
+    let view = View::new(flags.output == Output::Wide);
     let run = Run { source: &source, scopes, clock, pods, view, outage: Outage::default() };
     run.until_interrupted(updates).await
 }
@@ -91,7 +90,7 @@ struct Run<'a> {
     source: &'a Source,
     scopes: Vec<Option<String>>,
     clock: ClusterClock,
-    pods: Pods,
+    pods: Collector,
     view: View,
     outage: Outage,
 }
@@ -120,16 +119,18 @@ impl Run<'_> {
                     }
                 }
                 let time = self.clock.now();
-                self.pods.compact(time);
-                let judged = self.pods.judge(time);
+                self.pods.set_now(time);
+                self.pods.compact();
+                self.pods.judge();
                 // The watch shows the events from now on.
-                self.pods.view.read(judged.problems.iter().map(|(pod, _)| &*pod.namespace), now);
+                let troubled = self.pods.troubled_namespaces();
+                self.pods.view.read(troubled.keys().map(String::as_str), now);
                 let outage = self.outage(now, time);
-                let recheck = judged.recheck.map(|recheck| now + live::until(recheck, time));
+                let recheck = self.pods.recheck.map(|recheck| now + live::until(recheck, time));
                 let is_current = self.pods.failure().is_none();
                 let missing_events = self.pods.view.missing_events().map(Note::as_str);
-                last = Shown { is_synced: self.pods.is_synced(), is_current, outage, missing_events, judged };
-                let again = match self.view.show(&mut last, self.pods.namespaces(), time, now) {
+                last = Shown { is_synced: self.pods.is_synced(), is_current, outage, missing_events };
+                let again = match self.view.show(&mut self.pods, &last, now) {
                     Ok(again) => again,
                     // The reader has closed the pipe.
                     Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
@@ -156,12 +157,15 @@ impl Run<'_> {
             // What changes is shown immediately, unless something was shown within the last second.
             due = due.min(shown_at.map_or(now, |shown| shown + INTERVAL));
         }
-        Ok(exit_code(&last))
+        Ok(exit_code(&self.pods, &last))
     }
 
     fn apply(&mut self, update: Update) {
         match update {
-            Update::Pod(index, update) => self.pods.apply(index, update, self.clock.now()),
+            Update::Pod(index, update) => {
+                self.pods.set_now(self.clock.now());
+                self.pods.apply(index, update);
+            }
             Update::Event(WatchUpdate::Applied(event)) => self.pods.view.add_event(event),
             Update::Event(WatchUpdate::Denied(_)) => {
                 let note = self.pods.view.note(Note::EventsDenied);
@@ -196,12 +200,11 @@ impl Run<'_> {
 }
 
 /// As of `scan` for the last state: 2 if it is not known.
-fn exit_code(last: &Shown) -> ExitCode {
-    let judged = &last.judged;
-    match judged.problems.len() {
+fn exit_code(pods: &Collector, last: &Shown) -> ExitCode {
+    match pods.problems.len() {
         _ if !last.is_synced || last.outage.is_some() => ExitCode::from(INCOMPLETE),
         1.. => ExitCode::from(PROBLEMS),
-        0 if !judged.is_complete() => ExitCode::from(INCOMPLETE),
+        0 if !pods.is_complete() => ExitCode::from(INCOMPLETE),
         0 => ExitCode::SUCCESS,
     }
 }

@@ -17,24 +17,19 @@ use crate::{
         printable::{cut, printable},
         workflow_command::without_older_form,
     },
-    diagnosis::{Finding, Thresholds},
+    diagnosis::Finding,
     logs::clean_text,
     pods::{Pod, TEXT_LIMIT},
 };
 
-use super::{
-    super::{
-        collector::{Collector, Filter},
-        counted,
-        logs::Logs,
-        namespaces::Namespaces,
-        output::{note, print_to_stderr},
-        scanned::{Results, Scanned},
-        selector::LabelSelector,
-        summary::summary,
-        table::{self, Layout},
-    },
-    pods::Judged,
+use super::super::{
+    collector::Collector,
+    counted,
+    logs::Logs,
+    output::{note, print_to_stderr},
+    scanned::{Results, Scanned},
+    summary::summary,
+    table::{self, Layout},
 };
 
 /// How often the ages on a terminal are updated if nothing else changes.
@@ -54,11 +49,9 @@ pub(super) struct Shown {
     pub(super) outage: Option<String>,
     /// The sentence about events that could not be read.
     pub(super) missing_events: Option<&'static str>,
-    pub(super) judged: Judged,
 }
 
 pub(super) struct View {
-    source: String,
     wide: bool,
     is_terminal: bool,
     /// Sentences that stay on a terminal.
@@ -126,10 +119,10 @@ fn changes(before: &Rows, now: &Rows, time: Timestamp) -> Vec<String> {
 }
 
 impl View {
-    pub(super) fn new(source: &str, wide: bool) -> Self {
+    pub(super) fn new(wide: bool) -> Self {
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_terminal = io::stdout().is_terminal() && !is_dumb;
-        Self { source: source.to_owned(), wide, is_terminal, notes: Vec::new(), last: None, is_summarized: false }
+        Self { wide, is_terminal, notes: Vec::new(), last: None, is_summarized: false }
     }
 
     /// Reports something that stays true.
@@ -145,67 +138,59 @@ impl View {
     }
 
     /// Shows the pods if something has changed, and returns when to call this again although nothing changes.
-    pub(super) fn show(
-        &mut self,
-        shown: &mut Shown,
-        namespaces: &Namespaces,
-        time: Timestamp,
-        now: Instant,
-    ) -> io::Result<Option<Instant>> {
+    pub(super) fn show(&mut self, pods: &mut Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
         if self.is_terminal {
-            self.draw(shown, namespaces, time, now)
+            self.draw(pods, shown, now)
         } else {
-            self.print(&mut io::stdout().lock(), shown, namespaces, time, now)
+            self.print(&mut io::stdout().lock(), pods, shown, now)
         }
     }
 
     fn print(
         &mut self,
         out: &mut impl Write,
-        shown: &mut Shown,
-        namespaces: &Namespaces,
-        time: Timestamp,
+        pods: &mut Collector,
+        shown: &Shown,
         now: Instant,
     ) -> io::Result<Option<Instant>> {
         // A timer may end a problem of a pod that has changed in the meantime, so the lines wait for the end of an outage.
         if !shown.is_synced || !shown.is_current {
             return Ok(None);
         }
-        let rows = rows(&shown.judged.problems);
+        let rows = rows(&pods.problems);
         let before = self.last.take().map(|(state, _)| state.rows).unwrap_or_default();
-        for line in changes(&before, &rows, time) {
+        for line in changes(&before, &rows, pods.now()) {
             writeln!(out, "{line}")?;
         }
         out.flush()?;
         self.last = Some((State { header: Vec::new(), rows }, now));
         // Pods of Jobs may have problems as well.
-        if !self.is_summarized && shown.judged.unjudged == 0 {
+        if !self.is_summarized && pods.unjudged == 0 {
             self.is_summarized = true;
-            let header = self.with_results(shown, namespaces, time, |results, shown| header(results, shown, &[]));
-            header.iter().for_each(|line| print_to_stderr(line));
+            header(pods, shown, &[]).iter().for_each(|line| print_to_stderr(line));
         }
         Ok(None)
     }
 
-    fn draw(
-        &mut self,
-        shown: &mut Shown,
-        namespaces: &Namespaces,
-        time: Timestamp,
-        now: Instant,
-    ) -> io::Result<Option<Instant>> {
+    fn draw(&mut self, pods: &mut Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
         let (width, height) = terminal_size::terminal_size_of(io::stdout())
             .map_or(SIZE, |(width, height)| (usize::from(width.0), usize::from(height.0)));
-        let layout =
-            Layout { contexts: false, namespaces: namespaces.single().is_none(), wide: self.wide, width: Some(width) };
-        let rows = rows(&shown.judged.problems);
-        let notes = self.notes.clone();
-        let (header, table) = self.with_results(shown, namespaces, time, |results, shown| {
-            let mut table = Vec::new();
-            let written = if shown.is_synced { table::write(&mut table, results, layout) } else { Ok(()) };
-            (header(results, shown, &notes), written.map(|()| table))
-        });
-        let (state, table) = (State { header, rows }, String::from_utf8_lossy(&table?).into_owned());
+        let layout = Layout {
+            contexts: false,
+            namespaces: pods.namespaces().single().is_none(),
+            wide: self.wide,
+            width: Some(width),
+        };
+        let rows = rows(&pods.problems);
+        let table = match shown.is_synced {
+            true => with_results(pods, |results| {
+                let mut table = Vec::new();
+                table::write(&mut table, results, layout).map(|()| table)
+            })?,
+            false => Vec::new(),
+        };
+        let table = String::from_utf8_lossy(&table).into_owned();
+        let state = State { header: header(pods, shown, &self.notes), rows };
         let is_due = match &self.last {
             Some((last, at)) => *last != state || now >= *at + AGES,
             None => true,
@@ -221,49 +206,37 @@ impl View {
         }
         Ok(self.last.as_ref().map(|(_, at)| *at + AGES))
     }
+}
 
-    /// Calls this with the problems in the form that a scan has.
-    fn with_results<T>(
-        &self,
-        shown: &mut Shown,
-        namespaces: &Namespaces,
-        time: Timestamp,
-        then: impl FnOnce(&Results, &Shown) -> T,
-    ) -> T {
-        let filter = Filter { namespaces: namespaces.clone(), selector: LabelSelector::default() };
-        let mut collector = Collector::new(Thresholds::default(), time, filter);
-        collector.source.clone_from(&self.source);
-        collector.pods = shown.judged.pods;
-        collector.undecodable = shown.judged.undecodable;
-        collector.problems = mem::take(&mut shown.judged.problems);
-        let mut results = Results::one(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() });
-        let value = then(&results, shown);
-        if let Some(Ok(scanned)) = results.clusters.first_mut() {
-            shown.judged.problems = mem::take(&mut scanned.collector.problems);
-        }
-        value
+/// Calls this with the pods in the form that a scan has.
+fn with_results<T>(pods: &mut Collector, then: impl FnOnce(&Results) -> T) -> T {
+    let scanned = Scanned { context: None, collector: mem::take(pods), logs: Logs::default(), notes: Vec::new() };
+    let mut results = Results::one(scanned);
+    let value = then(&results);
+    if let Some(Ok(scanned)) = results.clusters.first_mut() {
+        mem::swap(&mut scanned.collector, pods);
     }
+    value
 }
 
 /// The sentences above the table. They say that nothing is wrong only if that is known.
-fn header(results: &Results, shown: &Shown, notes: &[String]) -> Vec<String> {
-    let judged = &shown.judged;
-    let is_known = judged.is_complete() && shown.outage.is_none();
+fn header(pods: &mut Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
+    let is_known = pods.is_complete() && shown.outage.is_none();
     let mut header = Vec::new();
-    match (shown.is_synced, results.problems()) {
+    match (shown.is_synced, pods.problems.len()) {
         (false, _) => header.push("The pods are being read.".to_owned()),
         (true, 0) if !is_known => header.push("It is not known whether pods have problems.".to_owned()),
-        (true, _) => header.push(summary(results)),
+        (true, _) => header.push(with_results(pods, summary)),
     }
     header.extend(shown.outage.clone());
-    if judged.undecodable > 0 {
-        header.push(format!("cannot decode {}", counted(judged.undecodable, "pod")));
+    if pods.undecodable > 0 {
+        header.push(format!("cannot decode {}", counted(pods.undecodable, "pod")));
     }
-    if judged.without_room > 0 {
-        header.push(format!("{} that may have problems are left out", counted(judged.without_room, "pod")));
+    if pods.without_room > 0 {
+        header.push(format!("{} that may have problems are left out", counted(pods.without_room, "pod")));
     }
-    if shown.is_synced && judged.unjudged > 0 {
-        header.push(match judged.unjudged {
+    if shown.is_synced && pods.unjudged > 0 {
+        header.push(match pods.unjudged {
             1 => "1 failed pod is not judged, because its Job is not read yet".to_owned(),
             count => format!("{count} failed pods are not judged, because their Jobs are not read yet"),
         });
@@ -302,8 +275,12 @@ fn screen(header: &[String], table: &str, has_rows: bool, width: usize, height: 
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::{collector::Filter, namespaces::Namespaces};
     use super::*;
-    use crate::diagnosis::{Facts, Health, assess};
+    use crate::{
+        cli::live::ClusterView,
+        diagnosis::{Facts, Health, Thresholds, assess},
+    };
 
     fn row(reason: &str, status: &str) -> Row {
         let problem = (ProblemKind::Crash, reason.to_owned(), Cause::Unknown);
@@ -319,6 +296,14 @@ mod tests {
             Health::Problem(finding) => Some((pod, *finding)),
             _ => None,
         }
+    }
+
+    fn collector(now: Timestamp) -> Collector {
+        let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
+        let filter = Filter { namespaces, ..Filter::default() };
+        let mut pods = Collector::new(ClusterView::default(), Thresholds::default(), now, filter);
+        pods.pods = 1;
+        pods
     }
 
     fn of(all: &[(&str, Row)]) -> Rows {
@@ -348,17 +333,13 @@ mod tests {
     #[test]
     fn prints_nothing_while_changes_are_missing() {
         let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        let mut view = View::new("test", false);
+        let mut view = View::new(false);
         let mut print = |has_problem: bool, is_current: bool| {
-            let judged = Judged {
-                pods: 1,
-                problems: problem().filter(|_| has_problem).into_iter().collect(),
-                ..Judged::default()
-            };
-            let mut shown = Shown { is_synced: true, is_current, outage: None, missing_events: None, judged };
-            let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
+            let mut pods = collector(time);
+            pods.problems.extend(problem().filter(|_| has_problem));
+            let shown = Shown { is_synced: true, is_current, ..Shown::default() };
             let mut out = Vec::new();
-            view.print(&mut out, &mut shown, &namespaces, time, Instant::now()).unwrap();
+            view.print(&mut out, &mut pods, &shown, Instant::now()).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(print(true, false), "");
@@ -373,11 +354,9 @@ mod tests {
     fn says_that_nothing_is_wrong_only_if_all_pods_were_judged() {
         let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         let first = |unjudged: u64| {
-            let judged = Judged { pods: 1, unjudged, ..Judged::default() };
-            let mut shown = Shown { is_synced: true, is_current: true, outage: None, missing_events: None, judged };
-            let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
-            View::new("test", false)
-                .with_results(&mut shown, &namespaces, time, |results, shown| header(results, shown, &[]))
+            let mut pods = collector(time);
+            pods.unjudged = unjudged;
+            header(&mut pods, &Shown { is_synced: true, is_current: true, ..Shown::default() }, &[])
         };
         assert_eq!(first(0), ["No problems in shop namespace: 1 pod."]);
         let unknown = "It is not known whether pods have problems.";
