@@ -79,8 +79,11 @@ impl Workload {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// The label selector of its pods, which never changes. Absent if it cannot be read.
-    pub(super) fn selector(&self) -> Option<String> {
+    /// The label selector of its pods, which never changes.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) fn selector(&self) -> Result<String, String> {
         let selector = match self {
             Self::Deployment(object) => object.spec.as_ref().map(|spec| &spec.selector),
             Self::StatefulSet(object) => object.spec.as_ref().map(|spec| &spec.selector),
@@ -88,9 +91,9 @@ impl Workload {
             Self::Job(object) => object.spec.as_ref().and_then(|spec| spec.selector.as_ref()),
         };
         match selector.cloned().map(Selector::try_from) {
-            Some(selector) => Some(selector.ok()?.to_string()),
+            Some(selector) => selector.map(|selector| selector.to_string()).map_err(|error| error.to_string()),
             // The API server sets that of a Job.
-            None => Some(format!("job-name={}", self.metadata().name.as_deref().unwrap_or_default())),
+            None => Ok(format!("job-name={}", self.metadata().name.as_deref().unwrap_or_default())),
         }
     }
 

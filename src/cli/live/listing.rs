@@ -26,14 +26,14 @@ impl<I, V> Default for Listing<I, V> {
 }
 
 impl<I: Ord + Clone, V> Listing<I, V> {
-    /// Applies an update. `merge` makes what is kept of an object from what was kept before and its new version; nothing is
+    /// Applies an update, and returns what was kept of an object that was deleted. `merge` makes what is kept of an object from what was kept before and its new version; nothing is
     /// kept of an object that does not belong here.
     pub(in crate::cli) fn apply<O>(
         &mut self,
         update: WatchUpdate<O>,
         id: impl Fn(&O) -> I,
         merge: impl FnOnce(Option<V>, O) -> Option<V>,
-    ) {
+    ) -> Option<V> {
         match &update {
             WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {}
             _ => (self.failure, self.denial) = (None, None),
@@ -55,7 +55,7 @@ impl<I: Ord + Clone, V> Listing<I, V> {
                 if let Some(listed) = &mut self.listed {
                     listed.remove(&id);
                 }
-                self.objects.remove(&id);
+                return self.objects.remove(&id);
             }
             WatchUpdate::Behind => self.is_behind = true,
             WatchUpdate::CaughtUp => self.is_behind = false,
@@ -63,6 +63,7 @@ impl<I: Ord + Clone, V> Listing<I, V> {
             WatchUpdate::Failed(message) => self.failure = Some(message),
             WatchUpdate::WentBack => self.failure = Some(WENT_BACK.to_owned()),
         }
+        None
     }
 
     /// Adds an object or its new version.
@@ -101,8 +102,12 @@ impl<I: Ord + Clone, V> Listing<I, V> {
     /// Why what is known may be outdated.
     pub(in crate::cli) fn failure(&self) -> Option<&str> {
         let is_outdated = self.is_synced && (self.is_behind || self.listed.is_some());
-        let own = self.failure.as_deref().or(self.denial.as_deref());
-        own.or(is_outdated.then_some("missed changes are still being read"))
+        self.error().or(is_outdated.then_some("missed changes are still being read"))
+    }
+
+    /// Why the API server cannot be asked.
+    pub(in crate::cli) fn error(&self) -> Option<&str> {
+        self.failure.as_deref().or(self.denial.as_deref())
     }
 
     /// The message of the API server if the list or watch has been forbidden from the beginning.

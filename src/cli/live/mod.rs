@@ -261,3 +261,24 @@ pub(super) fn denied(target: &Target, resource: &'static str, namespace: Option<
     let error = kube::Error::Api(Status::failure(message, "Forbidden").with_code(403).boxed());
     target.describe_denied(&error, &permission)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn keeps_what_is_known_of_a_job_after_an_error_until_it_is_not_needed() {
+        let read = |question| async move { (question, Answer::Job(JobReading::Unavailable)) }.boxed();
+        let reads = Reads::by(Box::new(read), Duration::ZERO);
+        let mut view = ClusterView { reads: Some(reads), ..ClusterView::default() };
+        let job = JobKey { namespace: "shop".to_owned(), name: "sums".to_owned(), uid: "j".to_owned() };
+        let known = JobReading::Read { facts: Arc::default(), denial: String::new(), is_orphan: false };
+        view.read_jobs.insert(job.clone(), known.clone());
+        view.needed_jobs.borrow_mut().insert(job.clone());
+        view.read(std::iter::empty(), Instant::now());
+        assert!(view.is_reading());
+        assert_eq!((view.next().await, view.read_jobs.get(&job)), (None, Some(&known)));
+        view.read(std::iter::empty(), Instant::now());
+        assert!(view.read_jobs.is_empty());
+    }
+}

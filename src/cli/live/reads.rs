@@ -14,8 +14,9 @@ use crate::{
     jobs::{self, JobKey, JobReading},
 };
 
-/// Concurrent reads.
+/// Concurrent reads, and how many of them list events: those take longer, and must not delay the Jobs.
 const CONCURRENCY: usize = 8;
+const EVENT_LISTS: usize = 4;
 /// When something is read again after an error.
 const RETRY: Duration = Duration::from_secs(5);
 /// When a run of a CronJob that has failed is read again, because a later one may have succeeded.
@@ -98,7 +99,7 @@ impl Reads {
         Self::by(Box::new(read), read_again)
     }
 
-    fn by(read: Read, read_again: Duration) -> Self {
+    pub(super) fn by(read: Read, read_again: Duration) -> Self {
         Self {
             read,
             read_again,
@@ -137,9 +138,11 @@ impl Reads {
     }
 
     fn fill(&mut self) {
-        while self.reads.len() < CONCURRENCY
-            && let Some(question) = self.waiting.pop_front()
-        {
+        while self.reads.len() < CONCURRENCY {
+            let lists = self.reading.iter().filter(|question| matches!(question, Question::Events(_))).count();
+            let may_start = |question: &Question| lists < EVENT_LISTS || matches!(question, Question::Job(_));
+            let next = self.waiting.iter().position(may_start).and_then(|index| self.waiting.remove(index));
+            let Some(question) = next else { return };
             self.next.remove(&question);
             self.reading.insert(question.clone());
             self.reads.push((self.read)(question));
@@ -268,6 +271,14 @@ mod tests {
         assert_eq!(answers(&mut reads), (30, vec![]));
         reads.start(Vec::new(), now);
         assert_eq!(reads.due(), None, "what is not needed is forgotten");
+    }
+
+    #[tokio::test]
+    async fn lists_of_events_do_not_delay_jobs() {
+        let mut reads = reads(|_| Answer::Job(JobReading::Gone));
+        let lists = (0..20).map(|index| Question::Events(format!("team-{index}")));
+        reads.start(lists.chain([job(0)]).collect(), Instant::now());
+        assert_eq!((reads.reads.len(), reads.reading.contains(&job(0))), (EVENT_LISTS + 1, true));
     }
 
     #[tokio::test]

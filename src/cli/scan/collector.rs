@@ -225,8 +225,8 @@ impl Collector {
     pub(super) fn apply(&mut self, index: usize, update: WatchUpdate<WatchedPod>) {
         let Self { thresholds, filter, lists, suspects, view, now, .. } = self;
         let Some(list) = lists.get_mut(index) else { return };
-        let may_remove = matches!(update, WatchUpdate::Deleted(_) | WatchUpdate::Synced);
-        list.apply(update, WatchedPod::uid, |before, watched| {
+        let is_synced = matches!(update, WatchUpdate::Synced);
+        let deleted = list.apply(update, WatchedPod::uid, |before, watched| {
             let before = match before {
                 Some(State::Suspect(pod)) => {
                     *suspects -= 1;
@@ -251,7 +251,10 @@ impl Collector {
                 State::Suspect(pod)
             })
         });
-        if may_remove {
+        if matches!(deleted, Some(State::Suspect(_))) {
+            self.suspects -= 1;
+        }
+        if is_synced {
             self.count_suspects();
         }
     }

@@ -66,7 +66,8 @@ pub(super) async fn look_up(cluster: &Cluster, namespace: &str, target: Target) 
         let watched: WatchedPod = serde_json::from_str(&json).map_err(undecodable)?;
         return Ok(Watched { target, workload: None, pod_uid: watched.uid().to_string() });
     };
-    let labels = workload.selector().ok_or_else(|| Failure::new(format!("cannot read the selector of {target}")))?;
+    let unreadable = |error| Failure::new(format!("cannot read the selector of {target}: {error}"));
+    let labels = workload.selector().map_err(unreadable)?;
     let workload = Some((workload.uid().to_owned(), labels));
     Ok(Watched { target, workload, pod_uid: String::new() })
 }

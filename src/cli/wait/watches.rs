@@ -224,9 +224,9 @@ impl TargetState {
 
     /// Why the API server cannot be asked about the target.
     pub(super) fn failure(&self) -> Option<&str> {
-        let workload = self.workload.as_ref().and_then(Listing::failure);
-        let revisions = self.revisions.as_ref().and_then(Listing::failure);
-        self.pods.failure().or(workload).or(revisions)
+        let workload = self.workload.as_ref().and_then(Listing::error);
+        let revisions = self.revisions.as_ref().and_then(Listing::error);
+        self.pods.error().or(workload).or(revisions)
     }
 
     /// The resource that may not be read and the API server's message, if that is so from the beginning.

@@ -75,7 +75,7 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now:
 pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload, now: Timestamp) -> Gathered {
     let name = workload.metadata().name.clone().unwrap_or_default();
     let what = format!("the pods of {name}");
-    let Some(labels) = workload.selector().filter(|labels| !labels.is_empty()) else {
+    let Some(labels) = workload.selector().ok().filter(|labels| !labels.is_empty()) else {
         reader.not_read(&what, "its selector cannot be read");
         return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view: ClusterView::default() };
     };

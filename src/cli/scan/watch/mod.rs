@@ -169,7 +169,9 @@ impl Run<'_> {
             Update::Event(WatchUpdate::Applied(event)) => self.pods.view.add_event(event),
             Update::Event(WatchUpdate::Denied(_)) => {
                 let note = self.pods.view.note(Note::EventsDenied);
-                note.into_iter().for_each(|note| self.view.note(note.as_str()));
+                if note.is_some() {
+                    self.view.note("you may not watch events: causes that only events prove are missing");
+                }
             }
             Update::Event(_) => {}
         }
