@@ -28,7 +28,6 @@ mod sources;
 mod status;
 mod tasks;
 mod terminations;
-mod turns;
 mod unread_jobs;
 mod verdicts;
 mod watch_health;

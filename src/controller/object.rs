@@ -100,7 +100,7 @@ impl Object {
             written_in: None,
             bytes,
             during_write: None,
-            event_limiter: EventLimiter::new(now),
+            event_limiter: EventLimiter::default(),
             tracker: Tracker::default(),
             jobs_awaited: None,
             unread_jobs: UnreadJobs::default(),

@@ -7,12 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{api::NamespacedName, backoff::Backoff, config::Timings};
+use crate::{api::NamespacedName, backoff::Backoff, bounded::FairQueue, config::Timings};
 
 use super::{
     pace::Pace,
     schedule::Schedule,
-    turns::Turns,
     write_limiter::{WriteLimiter, WritePermit},
 };
 
@@ -28,7 +27,7 @@ pub(super) struct WorkQueue {
     /// Entries in the order in which they become due. [`Entry::queued_at`] is an entry's place.
     due: BTreeSet<(Instant, NamespacedName)>,
     /// The entries that are due.
-    turns: Turns,
+    turns: FairQueue<String>,
     /// When they were last added to.
     turns_since: Instant,
     write_limiter: WriteLimiter,
@@ -67,7 +66,7 @@ impl WorkQueue {
             timings,
             entries: HashMap::new(),
             due: BTreeSet::new(),
-            turns: Turns::default(),
+            turns: FairQueue::default(),
             turns_since: now,
             write_limiter: WriteLimiter::new(now),
             had_permit: false,
@@ -86,7 +85,7 @@ impl WorkQueue {
             self.due.remove(&(queued_at, key.clone()));
         }
         if entry.has_turn {
-            self.turns.remove(key);
+            self.turns.remove(&key.namespace, |name| *name == key.name);
         }
         if entry.awaits_permit {
             self.write_limiter.forget(key);
@@ -149,10 +148,11 @@ impl WorkQueue {
             entry.queued_at = None;
             entry.has_turn = true;
             self.turns_since = now;
-            self.turns.add(key);
+            self.turns.push(&key.namespace, key.name);
         }
         loop {
-            let key = self.turns.next()?;
+            let (namespace, name) = self.turns.pop()?;
+            let key = NamespacedName::new(&*namespace, name);
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             entry.has_turn = false;
             // Further changes may have postponed it since it was queued.
@@ -167,7 +167,7 @@ impl WorkQueue {
     /// Call this after an object was reconciled, with the time that it took. If its status was not written, the object
     /// is postponed, so that others get their turn. While it waits for a permit to write, it is only reconciled for its alerts.
     pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
-        self.turns.reconciled(&key.namespace, took);
+        self.turns.charge(&key.namespace, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         self.pace.reconciled(&key.namespace, took, now);
         let mut pause = self.pace.pause(&key.namespace);
         if self.entries.get(key).is_some_and(|entry| entry.awaits_permit) {

@@ -10,10 +10,10 @@ use tokio::{
 };
 
 use crate::{
+    bounded::{RequestLimiter, RequestLimits},
     events::{WatchedEvent, list_events},
     jobs::{self, JobKey, JobReading},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
-    request_limiter::{RequestLimiter, RequestLimits},
     spec_error::SpecError,
 };
 

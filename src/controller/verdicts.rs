@@ -3,16 +3,15 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashSet,
     sync::Arc,
     time::Duration,
 };
 
-use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
+    bounded::Interner,
     diagnosis::{Finding, Health, JobFacts, Thresholds, World, assess, needs_job},
     events::Event,
     jobs::JobKey,
@@ -86,7 +85,8 @@ pub(super) fn judge_pods<'p>(
     let mut next_read: Option<Instant> = None;
     let mut guesses = Vec::new();
     let mut lacks_jobs = false;
-    let mut texts = Interner::default();
+    // Of thousands of pods that fail at the same time, most have the same few texts.
+    let mut texts = Interner::new(usize::MAX);
     for pod in pods {
         let verdict = assess(pod, &world, thresholds, wall);
         if let (Some(answer), Some(job)) = (world.answer.take(), needs_job(pod)) {
@@ -125,7 +125,7 @@ pub(super) fn judge_pods<'p>(
         match verdict.health {
             Health::Problem(_) if pod.ignored => verdicts.ignored += 1,
             Health::Problem(mut finding) => {
-                finding.for_each_text(&mut |text| texts.intern(text));
+                finding.for_each_text(&mut |text| _ = texts.intern(text));
                 verdicts.found.push((pod, finding));
             }
             Health::Healthy | Health::Settling => {}
@@ -173,19 +173,6 @@ impl World for Watched<'_> {
     }
 }
 
-/// Lets findings share equal texts: of thousands of pods that fail at the same time, most have the same few.
-#[derive(Default)]
-struct Interner(HashSet<ArcStr>);
-
-impl Interner {
-    fn intern(&mut self, text: &mut ArcStr) {
-        match self.0.get(text.as_str()) {
-            Some(known) => *text = known.clone(),
-            None => _ = self.0.insert(text.clone()),
-        }
-    }
-}
-
 impl Verdicts<'_> {
     fn recheck_at(&mut self, at: Timestamp) {
         self.recheck = self.recheck.into_iter().chain([at]).min();
@@ -200,6 +187,8 @@ impl Verdicts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use arcstr::ArcStr;
+
     use super::*;
     use crate::{
         api::OrchestrStatus,

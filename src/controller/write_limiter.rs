@@ -18,7 +18,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{api::NamespacedName, token_bucket::TokenBucket};
+use crate::{api::NamespacedName, bounded::TokenBucket};
 
 /// The most concurrent writes. Each is also limited in time.
 const ALL: usize = 64;
@@ -181,7 +181,7 @@ impl WriteLimiter {
             self.paced.retain(|paced| paced.ends > now);
             self.paced.push(Paced { number: self.granted, ends: now + LONGEST });
         } else {
-            own.allowance.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), now);
+            own.allowance.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), SAVED, now);
         }
         let (namespace, number) = (key.namespace.clone(), self.granted);
         Some(WritePermit { namespace, is_retry, bytes, began: now, number, is_paced })

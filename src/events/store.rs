@@ -2,17 +2,16 @@
 //!
 //! Events of healthy pods are kept as well: a probe fails before its pod has a problem.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::pods::{Pod, Uid};
+use crate::{
+    bounded::WeightedCache,
+    pods::{Pod, Uid},
+};
 
 use super::{Event, InvolvedObject, reasons, template::template};
 
@@ -26,35 +25,21 @@ const MAX_SOURCES: usize = 4;
 const MAX_AGE: Duration = Duration::from_secs(3600);
 /// How long to wait for the pod of an event: the watches of pods and events are independent.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What an entry, a pod and a namespace take beside their texts, in bytes.
+/// What an entry and a pod take beside their texts, in bytes.
 const ENTRY_BYTES: usize = 208;
-const POD_BYTES: usize = 256;
-const NAMESPACE_BYTES: usize = 512;
+const POD_BYTES: usize = 512;
 
-/// The events by namespace and pod. If there are too many, the namespace with the most bytes loses those of the pod whose
-/// last event is the oldest. So a namespace that takes at most its share, the bound divided by the number of namespaces,
-/// loses none, whatever happens in the others.
+/// The events by pod. If there are too many, the namespace with the most bytes loses those of the pod whose last event is the
+/// oldest.
 #[derive(Debug)]
 pub(crate) struct EventStore {
     /// An event may contain any UID, but is about pods in its own namespace only.
-    namespaces: HashMap<Box<str>, NamespaceEvents>,
-    next_place: u64,
-    bytes: usize,
-    max_bytes: usize,
+    pods: WeightedCache<(ArcStr, Uid), PodEvents>,
     dropped: u64,
 }
 
 #[derive(Debug)]
-struct NamespaceEvents {
-    pods: HashMap<Uid, PodEvents>,
-    /// The pods, in the order of their last event.
-    order: BTreeMap<u64, Uid>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
 struct PodEvents {
-    place: u64,
     received: Instant,
     entries: Vec<Entry>,
 }
@@ -94,7 +79,7 @@ impl Default for EventStore {
 
 impl EventStore {
     pub(crate) fn with_limit(max_bytes: usize) -> Self {
-        Self { namespaces: HashMap::new(), next_place: 0, bytes: 0, max_bytes, dropped: 0 }
+        Self { pods: WeightedCache::new(max_bytes, 0), dropped: 0 }
     }
 
     /// Keeps an event about a pod. `id` identifies the event, whose count grows when it occurs again.
@@ -103,44 +88,26 @@ impl EventStore {
             return Recorded::Ignored;
         }
         let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
-        let place = self.next_place;
-        self.next_place += 1;
-        let name: Box<str> = (*event.involved.namespace).into();
-        let namespace = self.namespaces.entry(name).or_insert_with_key(|name| {
-            let bytes = NAMESPACE_BYTES + name.len();
-            self.bytes += bytes;
-            NamespaceEvents { pods: HashMap::new(), order: BTreeMap::new(), bytes }
-        });
-        let bytes_before = namespace.bytes;
-        let (recorded, dropped) = namespace.record(id, reason, event, place, now);
-        self.dropped += u64::from(dropped);
-        self.bytes = self.bytes - bytes_before + namespace.bytes;
-        while self.bytes > self.max_bytes && self.drop_oldest_of_largest() {}
+        let namespace = ArcStr::from(&*event.involved.namespace);
+        let key = (namespace.clone(), Uid::from_text(&event.involved.uid));
+        match self.pods.get(&key) {
+            Some(_) => self.pods.touch(&key, &namespace),
+            None => self.pods.insert(key.clone(), PodEvents { received: now, entries: Vec::new() }, 0, &namespace),
+        }
+        let Some(pod) = self.pods.get_mut(&key) else { return Recorded::Ignored };
+        pod.received = now;
+        let (recorded, has_dropped) = pod.record(id, reason, event, now);
+        let bytes = pod.bytes();
+        self.pods.resize(&key, bytes);
+        self.dropped += u64::from(has_dropped);
+        while let Some(key) = self.pods.excess() {
+            self.dropped += self.pods.remove(&key).map_or(0, |pod| pod.entries.len() as u64);
+        }
         recorded
     }
 
-    /// Drops the events about a pod. Returns whether there were any.
-    fn drop_oldest_of_largest(&mut self) -> bool {
-        let largest = self.namespaces.iter_mut().max_by(|(one, a), (other, b)| (a.bytes, one).cmp(&(b.bytes, other)));
-        let Some((name, largest)) = largest else { return false };
-        let bytes_before = largest.bytes;
-        if let Some((_, oldest)) = largest.order.pop_first()
-            && let Some(pod) = largest.pods.remove(&oldest)
-        {
-            self.dropped += pod.entries.len() as u64;
-            largest.bytes -= POD_BYTES + pod.bytes();
-        }
-        self.bytes = self.bytes - bytes_before + largest.bytes;
-        if largest.pods.is_empty() {
-            self.bytes -= largest.bytes;
-            let name = name.clone();
-            self.namespaces.remove(&name);
-        }
-        true
-    }
-
     fn pod(&self, pod: &Pod) -> Option<&PodEvents> {
-        self.namespaces.get(&*pod.namespace)?.pods.get(&pod.uid)
+        self.pods.get(&(pod.namespace.clone(), pod.uid))
     }
 
     /// The events about a pod, the most recent last. They do not contain the UID.
@@ -157,15 +124,12 @@ impl EventStore {
 
     /// Drops events that are old, or whose pod no longer exists.
     pub(crate) fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
-        let Self { namespaces, bytes, .. } = self;
-        namespaces.retain(|_, namespace| {
-            let bytes_before = namespace.bytes;
-            namespace.sweep(now, &exists);
-            let is_kept = !namespace.pods.is_empty();
-            *bytes = *bytes - bytes_before + if is_kept { namespace.bytes } else { 0 };
-            is_kept
+        let age = |received: Instant| now.saturating_duration_since(received);
+        self.pods.retain(|(_, uid), pod, bytes| {
+            pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
+            *bytes = pod.bytes();
+            !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid))
         });
-        shrink(namespaces);
     }
 
     /// How many events were dropped because of a limit.
@@ -174,53 +138,9 @@ impl EventStore {
     }
 }
 
-impl NamespaceEvents {
-    /// Returns whether an older event was dropped.
-    fn record(&mut self, id: u64, reason: &'static str, event: Event, place: u64, now: Instant) -> (Recorded, bool) {
-        let uid = Uid::from_text(&event.involved.uid);
-        let pod = self.pods.entry(uid).or_insert_with(|| {
-            self.bytes += POD_BYTES;
-            PodEvents { place, received: now, entries: Vec::new() }
-        });
-        self.order.remove(&pod.place);
-        self.order.insert(place, uid);
-        pod.place = place;
-        pod.received = now;
-        let bytes_before = pod.bytes();
-        let recorded = pod.record(id, reason, event, now);
-        self.bytes = self.bytes - bytes_before + pod.bytes();
-        recorded
-    }
-
-    fn sweep(&mut self, now: Instant, exists: impl Fn(Uid) -> bool) {
-        let age = |received: Instant| now.saturating_duration_since(received);
-        let Self { pods, order, bytes } = self;
-        pods.retain(|uid, pod| {
-            let bytes_before = pod.bytes();
-            pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
-            let is_kept = !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid));
-            if is_kept {
-                *bytes = *bytes - bytes_before + pod.bytes();
-            } else {
-                *bytes -= POD_BYTES + bytes_before;
-                order.remove(&pod.place);
-            }
-            is_kept
-        });
-        shrink(pods);
-    }
-}
-
-/// Returns memory that is no longer needed.
-fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
-    if map.capacity() > 4 * map.len().max(16) {
-        map.shrink_to_fit();
-    }
-}
-
 impl PodEvents {
     fn bytes(&self) -> usize {
-        self.entries.iter().map(Entry::bytes).sum()
+        POD_BYTES + self.entries.iter().map(Entry::bytes).sum::<usize>()
     }
 
     /// Returns whether an older event was dropped.

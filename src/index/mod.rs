@@ -11,7 +11,6 @@ mod nodes;
 mod pod_map;
 mod room;
 mod stored_labels;
-mod texts;
 mod undecodable;
 mod view;
 
@@ -20,9 +19,11 @@ use std::{
     time::Duration,
 };
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
+    bounded::Interner,
     diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job, replaces_older_than},
     pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
@@ -32,7 +33,7 @@ use self::{
     memory::SuspectMemory,
     nodes::{NodeId, Nodes},
     pod_map::PodMap,
-    texts::Texts,
+    room::TEXTS,
     undecodable::UndecodablePods,
     view::{View, Views},
 };
@@ -72,7 +73,8 @@ pub struct Index {
     pods: PodMap<Entry>,
     suspects: HashMap<Uid, Suspect>,
     memory: SuspectMemory,
-    texts: Texts,
+    /// The texts that suspects share.
+    texts: Interner<ArcStr>,
     label_sets: LabelSets,
     nodes: Nodes,
     views: Views,
@@ -113,7 +115,7 @@ impl Index {
             pods: PodMap::default(),
             suspects: HashMap::new(),
             memory: SuspectMemory::default(),
-            texts: Texts::default(),
+            texts: Interner::new(TEXTS),
             label_sets: LabelSets::default(),
             nodes: Nodes::default(),
             views: Views::default(),

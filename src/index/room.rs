@@ -2,15 +2,23 @@
 
 use arcstr::ArcStr;
 
-use crate::pods::{DecodeError, Pod, UndecodablePod};
+use crate::{
+    bounded::Interner,
+    pods::{DecodeError, Pod, TextKind, UndecodablePod, text_size},
+};
 
 use super::{Index, ViewId};
+
+/// The longest text that pods share, in bytes, and the most texts. Of the texts of a failing pod, most occur in other pods as
+/// well: reasons, the names of containers, images and owners, the messages of conditions.
+const LENGTH: usize = 128;
+pub(super) const TEXTS: usize = 1 << 15;
 
 impl Index {
     /// Makes room for a suspect, at the cost of the namespaces that take the most. Returns its size, and the views of pods
     /// that are not judged any more; or nothing if there is no room for it.
     pub(super) fn make_room(&mut self, pod: &mut Pod) -> Option<(u32, Vec<ViewId>)> {
-        let mut size = self.texts.share(pod);
+        let mut size = share_texts(&mut self.texts, pod);
         let full = self.memory.full;
         while self.memory.exceeds(full, size) {
             if self.memory.exceeds_share(full, &pod.namespace, size) {
@@ -18,7 +26,7 @@ impl Index {
                     self.reduce_pods_of(pod.namespace.clone());
                 }
                 pod.reduce();
-                size = self.texts.share(pod);
+                size = share_texts(&mut self.texts, pod);
                 break;
             }
             let largest = self.memory.largest(true);
@@ -42,7 +50,7 @@ impl Index {
     fn reduce_pods_of(&mut self, namespace: ArcStr) {
         for suspect in self.suspects.values_mut().filter(|suspect| suspect.pod.namespace == namespace) {
             suspect.pod.reduce();
-            let size = self.texts.share(&mut suspect.pod);
+            let size = share_texts(&mut self.texts, &mut suspect.pod);
             self.memory.remove(&namespace, suspect.size as usize);
             self.memory.add(&namespace, size);
             suspect.size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -63,5 +71,36 @@ impl Index {
         let evicted: Vec<_> =
             evicted.map(|suspect| UndecodablePod::without_room(&suspect.pod, DecodeError::NoRoom)).collect();
         evicted.into_iter().flat_map(|pod| self.insert_undecodable(pod)).collect()
+    }
+}
+
+/// Shares the texts of a pod. Returns the bytes of the pod without the texts that are shared.
+pub(super) fn share_texts(texts: &mut Interner<ArcStr>, pod: &mut Pod) -> usize {
+    let mut size = pod.structure_size();
+    pod.for_each_text(&mut |text, kind| {
+        let is_own = matches!(kind, TextKind::Id | TextKind::OwnMessage) || text.len() > LENGTH;
+        if !text.is_empty() && (is_own || !texts.intern(text)) {
+            size += text_size(text);
+        }
+    });
+    size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_share_their_texts() {
+        let mut texts = Interner::new(TEXTS);
+        let [mut a, mut b] = ["a", "b"].map(|name| {
+            let mut pod = Pod { name: name.into(), node: "one".into(), phase: "Running".into(), ..Pod::default() };
+            pod.message = "x".repeat(LENGTH + 1).into();
+            pod
+        });
+        share_texts(&mut texts, &mut a);
+        share_texts(&mut texts, &mut b);
+        assert!(ArcStr::ptr_eq(&a.phase, &b.phase) && ArcStr::ptr_eq(&a.node, &b.node));
+        assert!(!ArcStr::ptr_eq(&a.message, &b.message), "it is too long");
     }
 }

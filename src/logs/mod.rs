@@ -2,7 +2,6 @@
 
 mod clean;
 mod kubelet;
-mod ledger;
 mod life;
 mod log_end;
 mod log_queue;

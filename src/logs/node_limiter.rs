@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 
 /// How long a node counts as unresponsive after a read without a response.
 pub(super) const UNRESPONSIVE_FOR: Duration = Duration::from_secs(60);
@@ -20,19 +17,32 @@ const MAX_NODES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct NodeLimiter {
-    total: Arc<Semaphore>,
-    unresponsive: Arc<Semaphore>,
+    concurrency: usize,
     per_node: usize,
     unresponsive_for: Duration,
-    nodes: Mutex<HashMap<Arc<str>, Node>>,
+    reads: Mutex<Reads>,
+    ended: Notify,
 }
 
-#[derive(Debug)]
+/// The reads under way.
+#[derive(Debug, Default)]
+struct Reads {
+    all: usize,
+    /// From nodes that were unresponsive when they began.
+    unresponsive: usize,
+    nodes: HashMap<Arc<str>, Node>,
+}
+
+#[derive(Debug, Default)]
 struct Node {
-    semaphore: Arc<Semaphore>,
-    /// Reads that hold a permit or wait for one.
-    users: usize,
+    reads: usize,
     unresponsive_until: Option<Instant>,
+}
+
+impl Node {
+    fn is_unresponsive(&self, now: Instant) -> bool {
+        self.unresponsive_until.is_some_and(|until| until > now)
+    }
 }
 
 /// Allows one read; released when dropped.
@@ -40,77 +50,54 @@ struct Node {
 pub(crate) struct Permit {
     node_limiter: Arc<NodeLimiter>,
     node: Arc<str>,
-    permits: Vec<OwnedSemaphorePermit>,
+    is_unresponsive: bool,
 }
 
 impl NodeLimiter {
     pub(super) fn new(concurrency: usize, per_node: usize, unresponsive_for: Duration) -> Self {
-        Self {
-            total: Arc::new(Semaphore::new(concurrency.max(1))),
-            unresponsive: Arc::new(Semaphore::new((concurrency / 2).max(1))),
-            per_node: per_node.max(1),
-            unresponsive_for,
-            nodes: Mutex::default(),
-        }
+        let (concurrency, per_node) = (concurrency.max(1), per_node.max(1));
+        Self { concurrency, per_node, unresponsive_for, reads: Mutex::default(), ended: Notify::new() }
     }
 
-    /// Waits for a permit. The node's own semaphore comes first, so that a read that waits for a slow node holds no permit
-    /// that others need.
+    /// Waits for a permit.
     pub(super) async fn acquire(self: &Arc<Self>, node: &Arc<str>) -> Permit {
-        let (mut permit, semaphore) = self.join(node);
-        permit.permits.extend(semaphore.acquire_owned().await);
-        if self.is_unresponsive(node) {
-            permit.permits.extend(Arc::clone(&self.unresponsive).acquire_owned().await);
+        loop {
+            let ended = self.ended.notified();
+            if let Some(permit) = self.try_acquire(node) {
+                return permit;
+            }
+            ended.await;
         }
-        permit.permits.extend(Arc::clone(&self.total).acquire_owned().await);
-        permit
     }
 
     /// Returns a permit if there is one now.
     pub(super) fn try_acquire(self: &Arc<Self>, node: &Arc<str>) -> Option<Permit> {
-        let (mut permit, semaphore) = self.join(node);
-        permit.permits.push(semaphore.try_acquire_owned().ok()?);
-        if self.is_unresponsive(node) {
-            permit.permits.push(Arc::clone(&self.unresponsive).try_acquire_owned().ok()?);
-        }
-        permit.permits.push(Arc::clone(&self.total).try_acquire_owned().ok()?);
-        Some(permit)
-    }
-
-    /// A permit that does not hold a place yet, and the node's own semaphore.
-    fn join(self: &Arc<Self>, node: &Arc<str>) -> (Permit, Arc<Semaphore>) {
-        let semaphore = {
-            let mut nodes = self.nodes();
-            if nodes.len() >= MAX_NODES {
-                let now = Instant::now();
-                nodes.retain(|_, node| node.users > 0 || node.unresponsive_until.is_some_and(|until| until > now));
-            }
-            let node = nodes.entry(Arc::clone(node)).or_insert_with(|| Node {
-                semaphore: Arc::new(Semaphore::new(self.per_node)),
-                users: 0,
-                unresponsive_until: None,
-            });
-            node.users += 1;
-            Arc::clone(&node.semaphore)
-        };
-        let permit = Permit { node_limiter: Arc::clone(self), node: Arc::clone(node), permits: Vec::with_capacity(3) };
-        (permit, semaphore)
-    }
-
-    fn is_unresponsive(&self, node: &str) -> bool {
+        let mut reads = self.reads();
         let now = Instant::now();
-        self.nodes().get(node).and_then(|node| node.unresponsive_until).is_some_and(|until| until > now)
+        if reads.nodes.len() >= MAX_NODES {
+            reads.nodes.retain(|_, node| node.reads > 0 || node.is_unresponsive(now));
+        }
+        let known = reads.nodes.get(node);
+        let is_unresponsive = known.is_some_and(|node| node.is_unresponsive(now));
+        let is_full = reads.all >= self.concurrency || known.is_some_and(|node| node.reads >= self.per_node);
+        if is_full || is_unresponsive && reads.unresponsive >= (self.concurrency / 2).max(1) {
+            return None;
+        }
+        reads.all += 1;
+        reads.unresponsive += usize::from(is_unresponsive);
+        reads.nodes.entry(Arc::clone(node)).or_default().reads += 1;
+        Some(Permit { node_limiter: Arc::clone(self), node: Arc::clone(node), is_unresponsive })
     }
 
-    fn nodes(&self) -> MutexGuard<'_, HashMap<Arc<str>, Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reads(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit {
     /// Records whether the node sent a response, successful or not.
     pub(super) fn record(&self, has_responded: bool) {
-        if let Some(node) = self.node_limiter.nodes().get_mut(&self.node) {
+        if let Some(node) = self.node_limiter.reads().nodes.get_mut(&self.node) {
             let until = || Instant::now().checked_add(self.node_limiter.unresponsive_for);
             node.unresponsive_until = if has_responded { None } else { until() };
         }
@@ -119,13 +106,17 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.permits.clear();
-        let mut nodes = self.node_limiter.nodes();
-        let Some(node) = nodes.get_mut(&self.node) else { return };
-        node.users -= 1;
-        if node.users == 0 && node.unresponsive_until.is_none() {
-            nodes.remove(&self.node);
+        let mut reads = self.node_limiter.reads();
+        reads.all -= 1;
+        reads.unresponsive -= usize::from(self.is_unresponsive);
+        if let Some(node) = reads.nodes.get_mut(&self.node) {
+            node.reads -= 1;
+            if node.reads == 0 && node.unresponsive_until.is_none() {
+                reads.nodes.remove(&self.node);
+            }
         }
+        drop(reads);
+        self.node_limiter.ended.notify_waiters();
     }
 }
 
@@ -181,8 +172,8 @@ mod tests {
         let first = node_limiter.acquire(&node("a")).await;
         let second = node_limiter.acquire(&node("a")).await;
         assert!(node_limiter.acquire(&node("a")).now_or_never().is_none());
-        assert_eq!(node_limiter.nodes().len(), 1);
+        assert_eq!(node_limiter.reads().nodes.len(), 1);
         drop((first, second));
-        assert_eq!(node_limiter.nodes().len(), 0, "a cancelled wait counts as well");
+        assert_eq!(node_limiter.reads().nodes.len(), 0, "a cancelled wait counts as well");
     }
 }

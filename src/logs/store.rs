@@ -18,12 +18,14 @@ use std::{
 
 use super::{
     ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
-    ledger::Ledger,
     life::{Life, OVERHEAD, TailEntry, TailState},
     log_end::Need,
     log_queue::{LogQueue, Place, QueueLimits, Turn},
 };
-use crate::api::{LogSource, NamespacedName};
+use crate::{
+    api::{LogSource, NamespacedName},
+    bounded::WeightedCache,
+};
 
 use self::redaction::TailKey;
 pub use self::redaction::{Redacted, Redaction};
@@ -80,8 +82,8 @@ pub struct LogAnswer {
 #[derive(Debug)]
 pub struct TailStore {
     lives: HashMap<ContainerInstance, Life>,
-    tails: Ledger<TailKey>,
-    ends: Ledger<ContainerInstance>,
+    tails: WeightedCache<TailKey>,
+    ends: WeightedCache<ContainerInstance>,
     reads: LogQueue<ContainerInstance>,
     redactions: LogQueue<TailKey>,
     /// The number of sweeps.
@@ -99,8 +101,8 @@ impl TailStore {
     pub fn new(limits: StoreLimits) -> Self {
         Self {
             lives: HashMap::new(),
-            tails: Ledger::new(limits.tail_bytes, OVERHEAD),
-            ends: Ledger::new(limits.end_bytes, 0),
+            tails: WeightedCache::new(limits.tail_bytes, OVERHEAD),
+            ends: WeightedCache::new(limits.end_bytes, 0),
             reads: LogQueue::new(limits.reads),
             redactions: LogQueue::new(limits.redactions),
             epoch: 0,
@@ -151,7 +153,7 @@ impl TailStore {
         if is_known {
             self.tails.touch(&key, namespace);
         } else {
-            self.tails.insert(key.clone(), tail.size(), namespace);
+            self.tails.insert(key.clone(), (), tail.size(), namespace);
         }
         if let TailState::Evicted(size) = tail.state
             && self.tails.has_room(namespace, size)
@@ -291,7 +293,7 @@ impl TailStore {
             return;
         }
         if let Some((_, payer)) = users.iter().max_by_key(|(need, _)| need.map(Need::capacity)) {
-            self.ends.insert(instance.clone(), end.bytes.len(), payer);
+            self.ends.insert(instance.clone(), (), end.bytes.len(), payer);
         }
         users.iter().for_each(|(_, namespace)| self.ends.touch(instance, namespace));
     }

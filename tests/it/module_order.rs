@@ -7,16 +7,15 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 31] = [
     "hex",
     "escapes",
     "partial_text",
     "version",
     "backoff",
+    "bounded",
     "clock",
     "watchdog",
-    "token_bucket",
-    "request_limiter",
     "leader",
     "api",
     "glob",

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use kube::Client;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
@@ -17,14 +18,14 @@ use super::{
     options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
-    shared_names::SharedNames,
     shared_texts::SharedTexts,
     worker::{Context, Worker},
     write_pace::WritePace,
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
-    api::{NamespacedName, OrchestrStatus, WebhookStatus},
+    api::{NamespacedName, OrchestrStatus, Owner, WebhookStatus},
+    bounded::Interner,
     clock::ClusterClock,
     metrics::{FailingWebhook, Metrics},
     status_apply::ObjectVersion,
@@ -35,12 +36,18 @@ pub(super) const API_REQUESTS: u32 = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
 
+/// The most names that are shared, and the most owners.
+const NAMES: usize = 1 << 16;
+
 /// Runs a task for each object with webhooks.
 pub(crate) struct Dispatcher {
     context: Arc<Context>,
     /// A worker needs only the latest input, so each has a `watch` channel.
     inputs: HashMap<NamespacedName, watch::Sender<Input>>,
-    names: SharedNames,
+    /// The names of incidents, which the objects that select the same failing pods share: the name of an owner alone takes up
+    /// to 253 bytes.
+    names: Interner<ArcStr>,
+    owners: Interner<Arc<Owner>>,
     texts: SharedTexts,
     /// Each returns its namespace if its object was deleted.
     tasks: JoinSet<Option<String>>,
@@ -105,7 +112,8 @@ impl Dispatcher {
         Self {
             context: Arc::new(context),
             inputs: HashMap::new(),
-            names: SharedNames::default(),
+            names: Interner::new(NAMES),
+            owners: Interner::new(NAMES),
             texts: SharedTexts::default(),
             tasks: JoinSet::new(),
             notices,
@@ -189,7 +197,11 @@ impl Dispatcher {
         if *known == *incidents {
             return None;
         }
-        self.names.share(&mut incidents);
+        for incident in &mut incidents {
+            self.owners.intern(&mut incident.owner);
+            let Incident { key, namespace, container, reason, .. } = incident;
+            [key, namespace, container, reason].into_iter().for_each(|name| _ = self.names.intern(name));
+        }
         self.texts.share(&key.namespace, &mut incidents, known);
         // The same texts may have been left out before.
         (*known != *incidents).then(|| incidents.into())
@@ -259,7 +271,6 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
-    use arcstr::ArcStr;
     use serde_json::json;
 
     use super::{super::system_lookup, *};

@@ -17,7 +17,6 @@ mod persist;
 mod secret_reads;
 pub mod secrets;
 pub mod send;
-mod shared_names;
 mod shared_texts;
 mod status_writer;
 mod webhook_queue;

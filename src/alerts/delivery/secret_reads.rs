@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::request_limiter::{RequestLimiter, RequestLimits};
+use crate::bounded::{RequestLimiter, RequestLimits};
 
 /// The limits of all reads of Secrets.
 const LIMITS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };

@@ -2,14 +2,13 @@
 //! written part is, and a tenant decides how large its objects are and how often their alerts change.
 
 use std::{
-    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::time::Instant;
 
-use crate::token_bucket::TokenBucket;
+use crate::bounded::Rates;
 
 /// Smaller objects are neither counted nor paced.
 const SMALL: usize = 32 << 10;
@@ -19,12 +18,10 @@ const ALLOWANCE: f64 = (64 << 10) as f64;
 const SAVED: Duration = Duration::from_secs(32);
 /// What one write takes of the allowance at most.
 const MOST: Duration = Duration::from_secs(10);
-/// How many namespaces there are at least before those that need nothing are forgotten.
-const SWEEP_AT: usize = 256;
 
 /// What each namespace has left of its allowance.
 #[derive(Debug, Default)]
-pub(super) struct WritePace(Mutex<HashMap<String, TokenBucket>>);
+pub(super) struct WritePace(Mutex<Rates>);
 
 impl WritePace {
     /// Takes the allowance for a write of an object of this size. If there is not enough, returns when to try again, and
@@ -33,15 +30,12 @@ impl WritePace {
         if bytes < SMALL {
             return None;
         }
-        let mut namespaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if namespaces.len() >= SWEEP_AT {
-            namespaces.retain(|_, bucket| !bucket.is_full(now));
-        }
-        let mut bucket = namespaces.get(namespace).copied().unwrap_or_default();
-        let allowed_at = bucket.wait_until(if is_urgent { SAVED } else { SAVED / 2 }, now);
+        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST);
+        let saved = if is_urgent { SAVED } else { SAVED / 2 };
+        let allowed_at = rates.wait_until(namespace, saved, now);
         if allowed_at.is_none() {
-            bucket.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), now);
-            namespaces.insert(namespace.to_owned(), bucket);
+            rates.take(namespace, cost, saved, now);
         }
         allowed_at
     }
@@ -86,15 +80,5 @@ mod tests {
     fn small_objects_are_not_paced() {
         let (pace, now) = (WritePace::default(), Instant::now());
         assert!((0..10_000).all(|_| pace.take("shop", SMALL - 1, false, now).is_none()));
-    }
-
-    #[test]
-    fn forgets_namespaces_that_need_nothing() {
-        let (pace, start) = (WritePace::default(), Instant::now());
-        for number in 0..10 * SWEEP_AT {
-            let now = start + Duration::from_secs(number as u64);
-            assert_eq!(pace.take(&number.to_string(), SMALL, false, now), None);
-        }
-        assert!(pace.0.lock().unwrap().len() <= SWEEP_AT);
     }
 }

@@ -431,6 +431,6 @@ impl Controller {
     fn compact(&mut self) {
         let now = Instant::now();
         self.reconciler.compact(self.objects.longest_restarted(), now, self.clock.now());
-        self.event_publisher.sweep(now);
+        self.event_publisher.log_dropped();
     }
 }

@@ -1,11 +1,9 @@
 //! Publishes Kubernetes events about an object when problems begin and end, for `kubectl describe orchestr`. Events are
 //! limited in rate and not retried, because the status holds the same information.
 
-mod dropped;
-mod limiter;
 mod recorder;
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -22,13 +20,13 @@ use tokio::{
 use crate::{
     alerts::delivery::DeliveryNotice,
     api::{Incident, NamespacedName, OrchestrStatus, ProblemKind, api_resource, reason},
+    bounded::{Rates, TokenBucket},
     leader::Leadership,
     report::Transitions,
     spec_error::SpecError,
 };
 
-pub(super) use self::limiter::EventLimiter;
-use self::{dropped::DroppedEvents, limiter::NamespaceLimiter, recorder::BoundedRecorder};
+use self::recorder::BoundedRecorder;
 use super::write_error::WriteError;
 
 /// The API limits a note to 1 kB.
@@ -37,6 +35,15 @@ const NOTE_LIMIT: usize = 1000;
 const CAUSE_LIMIT: usize = 400;
 /// The API's limit on a reason.
 const REASON_LIMIT: usize = 128;
+
+/// An object may have ten events at once, and after that one more every half minute.
+const OBJECT_INTERVAL: Duration = Duration::from_secs(30);
+const OBJECT_BURST: Duration = Duration::from_secs(30 * 9);
+/// The objects of a namespace, also those that are deleted, may have 50 events at once, and after that one more every 6 s.
+const NAMESPACE_INTERVAL: Duration = Duration::from_secs(6);
+const NAMESPACE_BURST: Duration = Duration::from_secs(6 * 49);
+/// The most namespaces with dropped events that the log names at a time.
+const LOGGED: usize = 8;
 
 /// How many objects' events may wait to be published, and for how many objects they are published concurrently.
 const QUEUE: usize = 256;
@@ -49,8 +56,17 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) struct EventPublisher {
     queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
     task: JoinHandle<()>,
-    limiter: NamespaceLimiter,
-    dropped: DroppedEvents,
+    rates: Rates,
+    /// How many events were dropped since this was last logged, by namespace.
+    dropped: HashMap<String, usize>,
+}
+
+/// Limits the events of one object.
+#[derive(Debug, Default)]
+pub(super) struct EventLimiter {
+    rate: TokenBucket,
+    /// How many incidents began or ended without an event since the last one.
+    dropped: usize,
 }
 
 impl EventPublisher {
@@ -71,7 +87,7 @@ impl EventPublisher {
                 }
             },
         ));
-        Self { queue: Some(queue), task, limiter: NamespaceLimiter::default(), dropped: DroppedEvents::default() }
+        Self { queue: Some(queue), task, rates: Rates::default(), dropped: HashMap::new() }
     }
 
     /// Queues an object's events, to be published in this order. Returns how many were dropped, because its namespace has had
@@ -79,25 +95,23 @@ impl EventPublisher {
     #[must_use]
     pub(super) fn publish(&mut self, key: &NamespacedName, uid: &str, mut events: Vec<Event>, now: Instant) -> usize {
         let count = events.len();
-        events.truncate(self.limiter.take(&key.namespace, count, now));
-        let queued = events.len();
+        let mut take = || self.rates.take(&key.namespace, NAMESPACE_INTERVAL, NAMESPACE_BURST, now);
+        let queued = (0..count).take_while(|_| take()).count();
+        events.truncate(queued);
         let is_queued = |queue: &mpsc::Sender<_>| queue.try_send((reference(key, uid), events)).is_ok();
         let is_queued = queued == 0 || self.queue.as_ref().is_some_and(is_queued);
         let dropped = if is_queued { count - queued } else { count };
-        self.dropped.add(&key.namespace, dropped);
+        if dropped > 0 {
+            *self.dropped.entry(key.namespace.clone()).or_default() += dropped;
+        }
         dropped
     }
 
-    /// How many events were dropped.
-    #[expect(dead_code, reason = "for the metrics")]
-    pub(super) fn dropped(&self) -> &DroppedEvents {
-        &self.dropped
-    }
-
-    /// Logs how many events were dropped, and forgets what the limits no longer need.
-    pub(super) fn sweep(&mut self, now: Instant) {
-        self.limiter.sweep(now);
-        self.dropped.log();
+    /// Logs how many events were dropped since this was last called.
+    pub(super) fn log_dropped(&mut self) {
+        for (namespace, dropped) in most_dropped(self.dropped.drain().collect()) {
+            tracing::warn!(namespace, dropped, "too many events about Orchestr objects: some were dropped");
+        }
     }
 
     /// Waits until all queued events are published. Later ones are dropped.
@@ -106,6 +120,15 @@ impl EventPublisher {
         // The task ends when its queue is closed and empty.
         let _ = (&mut self.task).await;
     }
+}
+
+/// The namespaces with the most dropped events, and how many all others have.
+fn most_dropped(mut namespaces: Vec<(String, usize)>) -> Vec<(String, usize)> {
+    namespaces.sort_unstable_by_key(|(_, dropped)| Reverse(*dropped));
+    let rest: usize = namespaces.iter().skip(LOGGED).map(|(_, dropped)| dropped).sum();
+    namespaces.truncate(LOGGED);
+    namespaces.extend((rest > 0).then(|| ("(others)".to_owned(), rest)));
+    namespaces
 }
 
 async fn publish_one(recorder: &BoundedRecorder, reference: &ObjectReference, event: &Event) {
@@ -121,6 +144,11 @@ async fn publish_one(recorder: &BoundedRecorder, reference: &ObjectReference, ev
 }
 
 impl EventLimiter {
+    /// Counts events that were granted but not published.
+    pub(super) fn add_dropped(&mut self, events: usize) {
+        self.dropped += events;
+    }
+
     /// The events for these transitions to a status. Events beyond the limit are dropped, and the next event mentions
     /// their number.
     pub(super) fn events(
@@ -133,8 +161,11 @@ impl EventLimiter {
         let ended = transitions.ended.iter().map(|incident| (EventType::Normal, *incident));
         let mut events = Vec::new();
         for (type_, incident) in began.chain(ended) {
-            if self.take(now) {
-                events.push(incident_event(type_, incident, cause(incident, status), self.take_dropped()));
+            if self.rate.take(OBJECT_INTERVAL, OBJECT_BURST, now) {
+                let dropped = std::mem::take(&mut self.dropped);
+                events.push(incident_event(type_, incident, cause(incident, status), dropped));
+            } else {
+                self.dropped += 1;
             }
         }
         events
@@ -282,7 +313,7 @@ mod tests {
         let incidents: Vec<_> = (0..50).map(|index| incident(&format!("web{index}"))).collect();
         let storm = Transitions { began: incidents.iter().collect(), ended: vec![] };
         let (start, status) = (Instant::now(), OrchestrStatus::default());
-        let mut event_limiter = EventLimiter::new(start);
+        let mut event_limiter = EventLimiter::default();
         assert_eq!(event_limiter.events(&storm, &status, start).len(), 10);
         let one = Transitions { began: vec![], ended: vec![&incidents[0]] };
         assert!(event_limiter.events(&one, &status, start + Duration::from_secs(29)).is_empty());
@@ -294,6 +325,15 @@ mod tests {
             "one every half minute"
         );
         assert_eq!(event_limiter.events(&one, &status, start + Duration::from_secs(60)).len(), 1);
+    }
+
+    #[test]
+    fn names_the_namespaces_with_the_most_dropped_events_and_counts_the_others() {
+        let namespaces = (0..12).map(|number| (format!("team-{number:02}"), 10 + number)).collect();
+        let named = most_dropped(namespaces);
+        assert_eq!((named.len(), &named[0], &named[7]), (9, &("team-11".to_owned(), 21), &("team-04".to_owned(), 14)));
+        assert_eq!(named[8], ("(others)".to_owned(), 10 + 11 + 12 + 13));
+        assert_eq!(most_dropped(vec![("shop".to_owned(), 1)]), [("shop".to_owned(), 1)]);
     }
 
     #[test]

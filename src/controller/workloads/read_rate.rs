@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::token_bucket::TokenBucket;
+use crate::bounded::TokenBucket;
 
 /// The average time between two reads.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -36,7 +36,7 @@ impl ReadRate {
     }
 
     pub(super) fn begin(&mut self, namespace: &str, now: Instant) {
-        self.all.take(INTERVAL, now);
+        self.all.take(INTERVAL, (BURST - 1) * INTERVAL, now);
         self.begun.insert(namespace.to_owned(), now);
     }
 

@@ -101,7 +101,7 @@ fn drops_events_that_explain_nothing_or_concern_other_objects() {
 
 #[test]
 fn drops_the_events_of_pods_without_news_first() {
-    let limit = NAMESPACE_BYTES + "shop".len() + 10 * (POD_BYTES + ENTRY_BYTES + 100);
+    let limit = 10 * (POD_BYTES + ENTRY_BYTES + 100);
     let (mut store, now) = (EventStore::with_limit(limit), Instant::now());
     let message = "x".repeat(97);
     for uid in 0..10 {
@@ -127,7 +127,7 @@ fn drops_old_events_and_those_of_deleted_pods() {
     store.sweep(start + MAX_AGE, |_| true);
     assert_eq!(about(&store, 5), [("new".to_owned(), 1)]);
     store.sweep(start + 2 * MAX_AGE, |_| true);
-    assert!(store.bytes == 0 && store.namespaces.is_empty());
+    assert_eq!(store.pods.total(), 0);
 }
 
 proptest! {
@@ -145,18 +145,16 @@ proptest! {
             let event = in_namespace(&format!("team-{}", uid % 3), event(uid, ["Failed", "Unhealthy", "Other"][reason], &message, count));
             let recorded = store.record(id, event, now);
             prop_assert!(reason < 2 || recorded == Recorded::Ignored);
-            prop_assert!(store.bytes <= limit);
-            prop_assert_eq!(store.bytes, store.namespaces.values().map(|own| own.bytes).sum::<usize>());
-            for (name, own) in &store.namespaces {
-                let pods: usize = own.pods.values().map(|pod| POD_BYTES + pod.bytes()).sum();
-                prop_assert_eq!(own.bytes, NAMESPACE_BYTES + name.len() + pods);
-                prop_assert!(!own.pods.is_empty() && own.order.len() == own.pods.len());
-                prop_assert!(own.order.iter().all(|(place, uid)| own.pods[uid].place == *place));
-                for pod in own.pods.values() {
-                    prop_assert!((1..=MAX_PER_POD).contains(&pod.entries.len()));
-                    prop_assert!(pod.entries.iter().all(|entry| entry.sources.len() <= MAX_SOURCES));
-                }
-            }
+            prop_assert!(store.pods.total() <= limit);
+            let mut bytes = 0;
+            store.pods.retain(|_, pod, size| {
+                assert!((1..=MAX_PER_POD).contains(&pod.entries.len()));
+                assert!(pod.entries.iter().all(|entry| entry.sources.len() <= MAX_SOURCES));
+                assert_eq!(*size, pod.bytes());
+                bytes += pod.bytes();
+                true
+            });
+            prop_assert_eq!(store.pods.total(), bytes);
         }
     }
 }
@@ -187,8 +185,6 @@ fn a_namespace_within_its_share_keeps_its_events_whatever_others_record() {
     for uid in 0..10 {
         assert_eq!(about(&store, uid), [("503".to_owned(), 1)], "pod {uid}");
     }
-    let bytes = ["attacker", "zzz"].map(|namespace| store.namespaces[namespace].bytes);
-    assert!(bytes[0].abs_diff(bytes[1]) < 1_000, "the others share what is left: {bytes:?}");
     // Beyond its share, a namespace loses its own oldest ones.
     for uid in 1_000..3_000 {
         store.record(1, event(uid, "Failed", &message, 1), now);

@@ -1,18 +1,14 @@
 //! Limits the requests to the API server that objects, pods and events in a namespace cause: in number, in rate, and fairly
 //! between namespaces. Who may write into one namespace can then delay only the requests about that namespace.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
     time::{Instant, sleep_until},
 };
 
-use crate::token_bucket::TokenBucket;
+use super::{FairQueue, TokenBucket};
 
 /// The limits of a [`RequestLimiter`].
 #[derive(Clone, Copy, Debug)]
@@ -27,31 +23,26 @@ pub(crate) struct RequestLimits {
 
 /// Grants permits to requests. Clones share the limits.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestLimiter {
-    requests: mpsc::UnboundedSender<Request>,
-}
+pub(crate) struct RequestLimiter(mpsc::UnboundedSender<Request>);
 
 /// The permit of a request. It ends when it is dropped.
 pub(crate) type RequestPermit = OwnedSemaphorePermit;
 
-#[derive(Debug)]
-struct Request {
-    namespace: String,
-    granted: oneshot::Sender<RequestPermit>,
-}
+/// A namespace, and who waits.
+type Request = (String, oneshot::Sender<RequestPermit>);
 
 impl RequestLimiter {
     /// Starts the task that grants permits. It ends with the last clone.
     pub(crate) fn new(limits: RequestLimits) -> Self {
         let (requests, queued) = mpsc::unbounded_channel();
         tokio::spawn(grant(queued, limits));
-        Self { requests }
+        Self(requests)
     }
 
     /// Waits for the permit of a request about this namespace. Namespaces take turns. Absent only during a shutdown.
     pub(crate) async fn acquire(&self, namespace: &str) -> Option<RequestPermit> {
         let (granted, permit) = oneshot::channel();
-        self.requests.send(Request { namespace: namespace.to_owned(), granted }).ok()?;
+        self.0.send((namespace.to_owned(), granted)).ok()?;
         permit.await.ok()
     }
 }
@@ -62,21 +53,22 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
     let burst = interval * limits.burst.saturating_sub(1);
     let mut rate = TokenBucket::default();
     let mut queue = FairQueue::default();
-    while let Some(first) = requests.recv().await {
-        queue.push(first);
+    while let Some((namespace, waiting)) = requests.recv().await {
+        queue.push(&namespace, waiting);
         while !queue.is_empty() {
             let Ok(mut permit) = Arc::clone(&running).acquire_owned().await else { return };
             if let Some(at) = rate.wait_until(burst, Instant::now()) {
                 sleep_until(at).await;
             }
             // Those that arrived meanwhile may belong to a namespace whose turn it is.
-            while let Ok(request) = requests.try_recv() {
-                queue.push(request);
+            while let Ok((namespace, waiting)) = requests.try_recv() {
+                queue.push(&namespace, waiting);
             }
-            while let Some(request) = queue.pop() {
-                match request.granted.send(permit) {
+            while let Some((namespace, waiting)) = queue.pop() {
+                match waiting.send(permit) {
                     Ok(()) => {
-                        rate.take(interval, Instant::now());
+                        rate.take(interval, burst, Instant::now());
+                        queue.charge(&namespace, 1);
                         break;
                     }
                     // Nobody waits for it any more.
@@ -87,74 +79,11 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
     }
 }
 
-/// A queue in which namespaces take turns, each with its oldest request.
-#[derive(Debug)]
-struct FairQueue<T> {
-    waiting: HashMap<String, VecDeque<T>>,
-    /// The namespaces that wait, the next one first.
-    turns: VecDeque<String>,
-}
-
-impl<T> Default for FairQueue<T> {
-    fn default() -> Self {
-        Self { waiting: HashMap::new(), turns: VecDeque::new() }
-    }
-}
-
-impl FairQueue<Request> {
-    fn push(&mut self, request: Request) {
-        self.insert(request.namespace.clone(), request);
-    }
-}
-
-impl<T> FairQueue<T> {
-    fn insert(&mut self, namespace: String, item: T) {
-        let waiting = self.waiting.entry(namespace).or_insert_with_key(|namespace| {
-            self.turns.push_back(namespace.clone());
-            VecDeque::new()
-        });
-        waiting.push_back(item);
-    }
-
-    fn pop(&mut self) -> Option<T> {
-        let namespace = self.turns.pop_front()?;
-        let waiting = self.waiting.get_mut(&namespace)?;
-        let item = waiting.pop_front();
-        if waiting.is_empty() {
-            self.waiting.remove(&namespace);
-        } else {
-            self.turns.push_back(namespace);
-        }
-        item
-    }
-
-    fn is_empty(&self) -> bool {
-        self.turns.is_empty()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
     use super::*;
-
-    #[test]
-    fn namespaces_take_turns() {
-        let mut queue = FairQueue::default();
-        for number in 0..1000 {
-            queue.insert("attacker".to_owned(), ("attacker", number));
-        }
-        queue.insert("shop".to_owned(), ("shop", 0));
-        queue.insert("ml".to_owned(), ("ml", 0));
-        queue.insert("shop".to_owned(), ("shop", 1));
-        let first: Vec<_> = (0..7).filter_map(|_| queue.pop()).collect();
-        let expected =
-            [("attacker", 0), ("shop", 0), ("ml", 0), ("attacker", 1), ("shop", 1), ("attacker", 2), ("attacker", 3)];
-        assert_eq!(first, expected);
-        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 996);
-        assert!(queue.is_empty() && queue.waiting.is_empty(), "nothing of a namespace remains");
-    }
 
     #[tokio::test]
     async fn a_flood_delays_no_other_namespace() {

@@ -1,8 +1,10 @@
-//! Accounts for the bytes that namespaces have stored, and decides which entry goes when they exceed the bound.
+//! A cache whose entries have a size, and count for the namespaces that use them.
 //!
-//! An entry counts for one of the namespaces that use it. When the bound is exceeded, the namespace with the most bytes
-//! loses the contents that it has not used for longest, and then bare entries. If others use it as well, it counts for one of them from then on. So
-//! a namespace whose bytes are at most the bound, divided by the number of namespaces, loses none.
+//! When the bound is exceeded, the namespace with the most bytes loses the contents that it has not used for longest, and then
+//! bare entries. So a namespace whose bytes are at most the bound, divided by the number of namespaces, loses none. An entry
+//! that several namespaces use counts for one of them; if that one would lose it, it counts for another one from then on.
+//!
+//! The cache does not remove anything by itself: [`WeightedCache::excess`] names an entry, which the caller shrinks or removes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,12 +16,12 @@ use std::{
 const MAX_USERS: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Ledger<K> {
+pub(crate) struct WeightedCache<K, V = ()> {
     limit: usize,
     bare: usize,
     total: usize,
     namespaces: HashMap<Arc<str>, Account<K>>,
-    entries: HashMap<K, Entry>,
+    entries: HashMap<K, Entry<V>>,
     /// The time of the last use, as a number of uses.
     clock: u64,
     /// The number of sweeps.
@@ -37,59 +39,69 @@ struct Account<K> {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<V> {
+    value: V,
     size: usize,
     used: u64,
     /// The namespaces that use it, each with the epoch of its last use. It counts for the first.
     users: Vec<(Arc<str>, u32)>,
 }
 
-impl<K: Clone + Eq + Hash> Ledger<K> {
+impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
     /// `bare` is the size of an entry without contents.
-    pub(super) fn new(limit: usize, bare: usize) -> Self {
+    pub(crate) fn new(limit: usize, bare: usize) -> Self {
         Self { limit, bare, total: 0, namespaces: HashMap::new(), entries: HashMap::new(), clock: 0, epoch: 0 }
     }
 
     /// Whether the namespace may store this many bytes more. They displace only what others have beyond their share.
-    pub(super) fn has_room(&self, namespace: &Arc<str>, bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, namespace: &str, bytes: usize) -> bool {
         let own = self.namespaces.get(namespace).map(|account| account.bytes);
         let sharing = self.namespaces.len() + usize::from(own.is_none());
         self.total + bytes <= self.limit || own.unwrap_or(0) + bytes <= self.limit / sharing
     }
 
     /// Whether the namespace may add an entry. At most half of the bound is for the bare entries of all namespaces together,
-    /// and as much again for those of namespaces within their share, so entries never displace each other by turns: only
-    /// their contents do.
-    pub(super) fn has_place(&self, namespace: &Arc<str>) -> bool {
+    /// and as much again for those of namespaces within their share. So two entries cannot evict each other repeatedly: only
+    /// their contents can.
+    pub(crate) fn has_place(&self, namespace: &str) -> bool {
         let own = self.namespaces.get(namespace).map_or(0, |account| account.order.len());
         let sharing = self.namespaces.len() + usize::from(own == 0);
         let most = self.limit / 2 / self.bare.max(1);
         self.entries.len() < most || own < most / sharing
     }
 
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key).map(|entry| &entry.value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|entry| &mut entry.value)
+    }
+
     /// Adds an entry that counts for this namespace.
-    pub(super) fn insert(&mut self, key: K, size: usize, namespace: &Arc<str>) {
+    pub(crate) fn insert(&mut self, key: K, value: V, size: usize, namespace: &str) {
         self.remove(&key);
         self.clock += 1;
-        self.entries
-            .insert(key.clone(), Entry { size, used: self.clock, users: vec![(Arc::clone(namespace), self.epoch)] });
-        self.credit(&key, namespace, self.clock, size);
+        let namespace = self.shared(namespace);
+        let users = vec![(Arc::clone(&namespace), self.epoch)];
+        self.entries.insert(key.clone(), Entry { value, size, used: self.clock, users });
+        self.credit(&key, &namespace, self.clock, size);
+    }
+
+    /// The name of a namespace, which all of its entries share.
+    fn shared(&self, namespace: &str) -> Arc<str> {
+        self.namespaces.get_key_value(namespace).map_or_else(|| namespace.into(), |(known, _)| Arc::clone(known))
     }
 
     /// Records that a namespace uses an entry.
-    pub(super) fn touch(&mut self, key: &K, namespace: &Arc<str>) {
+    pub(crate) fn touch(&mut self, key: &K, namespace: &str) {
+        let namespace = self.shared(namespace);
         let Some(entry) = self.entries.get_mut(key) else { return };
-        if let Some((_, epoch)) = entry.users.iter_mut().find(|(user, _)| user == namespace) {
+        if let Some((_, epoch)) = entry.users.iter_mut().find(|(user, _)| *user == namespace) {
             *epoch = self.epoch;
         } else if entry.users.len() < MAX_USERS {
-            entry.users.push((Arc::clone(namespace), self.epoch));
+            entry.users.push((namespace, self.epoch));
         }
-        self.renew(key);
-    }
-
-    /// Records that an entry is used.
-    fn renew(&mut self, key: &K) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
         self.clock += 1;
         let before = (entry.size <= self.bare, std::mem::replace(&mut entry.used, self.clock));
         if let Some((payer, _)) = entry.users.first()
@@ -101,7 +113,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
     }
 
     /// Changes the size of an entry.
-    pub(super) fn resize(&mut self, key: &K, size: usize) {
+    pub(crate) fn resize(&mut self, key: &K, size: usize) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let before = std::mem::replace(&mut entry.size, size);
         self.total = self.total - before + size;
@@ -115,20 +127,42 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
         }
     }
 
-    pub(super) fn size(&self, key: &K) -> usize {
+    pub(crate) fn size(&self, key: &K) -> usize {
         self.entries.get(key).map_or(0, |entry| entry.size)
     }
 
-    pub(super) fn remove(&mut self, key: &K) {
-        if let Some(entry) = self.entries.remove(key)
-            && let Some((payer, _)) = entry.users.first()
-        {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let entry = self.entries.remove(key)?;
+        if let Some((payer, _)) = entry.users.first() {
             self.debit(payer, entry.used, entry.size);
+        }
+        Some(entry.value)
+    }
+
+    /// Removes the entries for which `keep` returns false. It may change their values and sizes.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V, &mut usize) -> bool) {
+        let mut changed = Vec::new();
+        for (key, entry) in &mut self.entries {
+            let mut size = entry.size;
+            let is_kept = keep(key, &mut entry.value, &mut size);
+            if !is_kept || size != entry.size {
+                changed.push((key.clone(), is_kept, size));
+            }
+        }
+        for (key, is_kept, size) in changed {
+            if is_kept {
+                self.resize(&key, size);
+            } else {
+                self.remove(&key);
+            }
+        }
+        if self.entries.capacity() > 4 * self.entries.len().max(16) {
+            self.entries.shrink_to_fit();
         }
     }
 
     /// The entry to shrink or to remove, while the bound is exceeded.
-    pub(super) fn excess(&mut self) -> Option<K> {
+    pub(crate) fn excess(&mut self) -> Option<K> {
         while self.total > self.limit {
             let (namespace, account) =
                 self.namespaces.iter().max_by(|(one, a), (other, b)| (a.bytes, one).cmp(&(b.bytes, other)))?;
@@ -137,7 +171,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
             if entry.users.len() < 2 {
                 return Some(key);
             }
-            // The other with the fewest bytes takes it over.
+            // Of the others that use it, the one with the fewest bytes pays for it from now on.
             let bytes = |user: &Arc<str>| self.namespaces.get(user).map_or(0, |account| account.bytes);
             let next = (1..entry.users.len()).min_by_key(|&at| entry.users.get(at).map(|(user, _)| bytes(user)))?;
             entry.users.swap(0, next);
@@ -151,7 +185,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
 
     /// Forgets namespaces that have not used an entry since the sweep before the last one. An entry counts for a namespace
     /// that still uses it.
-    pub(super) fn sweep(&mut self) {
+    pub(crate) fn sweep(&mut self) {
         let epoch = self.epoch;
         self.epoch += 1;
         let mut moved = Vec::new();
@@ -192,7 +226,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
     }
 
     #[cfg(test)]
-    pub(super) fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.total
     }
 
@@ -220,10 +254,10 @@ mod tests {
         name.into()
     }
 
-    fn evict(ledger: &mut Ledger<u32>) -> Vec<u32> {
+    fn evict(cache: &mut WeightedCache<u32>) -> Vec<u32> {
         std::iter::from_fn(|| {
-            let key = ledger.excess()?;
-            ledger.remove(&key);
+            let key = cache.excess()?;
+            cache.remove(&key);
             Some(key)
         })
         .collect()
@@ -232,59 +266,71 @@ mod tests {
     #[test]
     fn the_namespace_with_the_most_loses_what_it_has_not_used_for_longest() {
         let (a, b) = (namespace("a"), namespace("b"));
-        let mut ledger = Ledger::new(100, 1);
-        ledger.insert(1, 30, &b);
+        let mut cache = WeightedCache::new(100, 1);
+        cache.insert(1, (), 30, &b);
         for key in 2..5 {
-            ledger.insert(key, 20, &a);
+            cache.insert(key, (), 20, &a);
         }
-        ledger.touch(&2, &a);
-        ledger.insert(5, 20, &a);
-        assert_eq!(evict(&mut ledger), [3]);
-        ledger.check();
-        assert!(!ledger.has_room(&a, 20) && ledger.has_room(&b, 20), "its share is 50");
-        assert!(ledger.has_room(&namespace("c"), 33) && !ledger.has_room(&namespace("c"), 34), "a third");
+        cache.touch(&2, &a);
+        cache.insert(5, (), 20, &a);
+        assert_eq!(evict(&mut cache), [3]);
+        cache.check();
+        assert!(!cache.has_room(&a, 20) && cache.has_room(&b, 20), "its share is 50");
+        assert!(cache.has_room(&namespace("c"), 33) && !cache.has_room(&namespace("c"), 34), "a third");
     }
 
     #[test]
     fn what_another_uses_as_well_counts_for_that_one_instead() {
         let (a, b, c) = (namespace("a"), namespace("b"), namespace("c"));
-        let mut ledger = Ledger::new(100, 1);
-        ledger.insert(1, 40, &a);
-        ledger.touch(&1, &b);
-        ledger.insert(2, 40, &a);
-        ledger.insert(3, 30, &a);
-        assert_eq!(evict(&mut ledger), [2], "the first one counts for b by then");
-        assert!(ledger.namespaces[&b].bytes == 40 && ledger.namespaces[&a].bytes == 30);
+        let mut cache = WeightedCache::new(100, 1);
+        cache.insert(1, (), 40, &a);
+        cache.touch(&1, &b);
+        cache.insert(2, (), 40, &a);
+        cache.insert(3, (), 30, &a);
+        assert_eq!(evict(&mut cache), [2], "the first one counts for b by then");
+        assert!(cache.namespaces[&b].bytes == 40 && cache.namespaces[&a].bytes == 30);
         // A namespace that stopped using an entry does not keep it.
-        ledger.touch(&3, &c);
-        ledger.sweep();
-        ledger.sweep();
-        ledger.touch(&3, &c);
-        ledger.sweep();
-        assert!(ledger.namespaces[&c].bytes == 30 && !ledger.namespaces.contains_key(&a));
-        ledger.check();
+        cache.touch(&3, &c);
+        cache.sweep();
+        cache.sweep();
+        cache.touch(&3, &c);
+        cache.sweep();
+        assert!(cache.namespaces[&c].bytes == 30 && !cache.namespaces.contains_key(&a));
+        cache.check();
     }
 
     #[test]
     fn entries_without_contents_go_last_and_are_limited() {
         let (a, b) = (namespace("a"), namespace("b"));
-        let mut ledger = Ledger::new(100, 5);
+        let mut cache = WeightedCache::new(100, 5);
         for key in 0..10 {
-            assert!(ledger.has_place(&a));
-            ledger.insert(key, 5, &a);
+            assert!(cache.has_place(&a));
+            cache.insert(key, (), 5, &a);
         }
-        assert!(!ledger.has_place(&a) && ledger.has_place(&b));
-        ledger.resize(&9, 60);
-        assert_eq!(ledger.excess(), Some(9));
-        ledger.resize(&9, 5);
-        assert_eq!(ledger.excess(), None);
+        assert!(!cache.has_place(&a) && cache.has_place(&b));
+        cache.resize(&9, 60);
+        assert_eq!(cache.excess(), Some(9));
+        cache.resize(&9, 5);
+        assert_eq!(cache.excess(), None);
         for key in 10..15 {
-            assert!(ledger.has_place(&b));
-            ledger.insert(key, 5, &b);
+            assert!(cache.has_place(&b));
+            cache.insert(key, (), 5, &b);
         }
-        assert!(!ledger.has_place(&b), "its share");
-        assert_eq!(ledger.excess(), None);
-        ledger.check();
+        assert!(!cache.has_place(&b), "its share");
+        assert_eq!(cache.excess(), None);
+        cache.check();
+    }
+
+    #[test]
+    fn returns_memory_once_most_entries_are_gone() {
+        let mut cache = WeightedCache::new(usize::MAX, 0);
+        (0..1_000).for_each(|key| cache.insert(key, (), 1, "a"));
+        cache.retain(|key, (), size| {
+            *size = 3;
+            *key < 10
+        });
+        assert!(cache.total() == 30 && cache.entries.capacity() < 100);
+        cache.check();
     }
 
     proptest! {
@@ -294,32 +340,32 @@ mod tests {
         ) {
             const LIMIT: usize = 120;
             let names = ["a", "b", "c", "d"].map(namespace);
-            let mut ledger = Ledger::new(LIMIT, 10);
+            let mut cache = WeightedCache::new(LIMIT, 10);
             for (user, key, size, action) in steps {
                 match action {
-                    0 | 1 => ledger.insert(key, size, &names[user]),
-                    2 => ledger.resize(&key, size),
-                    3 => ledger.sweep(),
-                    4 => ledger.remove(&key),
-                    _ => ledger.touch(&key, &names[user]),
+                    0 | 1 => cache.insert(key, (), size, &names[user]),
+                    2 => cache.resize(&key, size),
+                    3 => cache.sweep(),
+                    4 => _ = cache.remove(&key),
+                    _ => cache.touch(&key, &names[user]),
                 }
                 // No one loses what a namespace uses that uses no more than its share in all.
-                let uses = |user: &Arc<str>, entry: &Entry| entry.users.iter().any(|(own, _)| own == user);
+                let uses = |user: &Arc<str>, entry: &Entry<()>| entry.users.iter().any(|(own, _)| own == user);
                 let is_entitled = |user: &&Arc<str>| {
-                    let used = ledger.entries.values().filter(|entry| uses(user, entry));
+                    let used = cache.entries.values().filter(|entry| uses(user, entry));
                     used.map(|entry| entry.size).sum::<usize>() <= LIMIT / 4
                 };
                 let entitled: Vec<_> = names.iter().filter(is_entitled).collect();
-                let safe: Vec<_> = ledger
+                let safe: Vec<_> = cache
                     .entries
                     .iter()
                     .filter(|(_, entry)| entitled.iter().any(|user| uses(user, entry)))
                     .map(|(key, _)| *key)
                     .collect();
-                let evicted = evict(&mut ledger);
-                prop_assert!(ledger.total() <= LIMIT);
+                let evicted = evict(&mut cache);
+                prop_assert!(cache.total() <= LIMIT);
                 prop_assert!(evicted.iter().all(|key| !safe.contains(key)), "{evicted:?} of {safe:?}");
-                ledger.check();
+                cache.check();
             }
         }
     }
