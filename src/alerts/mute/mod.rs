@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::{Incident, matcher::Matcher, memory::IncidentMemory};
 use crate::{
-    api::{self, limits},
+    api::{self, ProblemKind, limits},
     spec_error::{SpecError, at_most, in_force, invalid, short_enough},
 };
 use quiet_hours::QuietHours;
@@ -135,6 +135,10 @@ pub(super) fn mutes_everywhere(rules: &[ActiveRule<'_>], incident: &Incident) ->
     rules.iter().any(|rule| rule.matcher.is_empty() && rule.mutes(incident, &[]))
 }
 
+/// The rules that match incidents, but for their owners, by namespace, kind, reason and earlier reasons.
+pub(in crate::alerts) type KnownMatches<'a> =
+    HashMap<(&'a str, ProblemKind, &'a str, &'a [ArcStr]), Vec<&'a ActiveRule<'a>>>;
+
 /// Why incidents of an object are held back now, by key. Evaluated once for all of its webhooks.
 #[derive(Debug, Default)]
 pub struct CurrentMutes {
@@ -152,7 +156,7 @@ impl CurrentMutes {
     pub fn new(rules: &MuteRules, incidents: &[Incident], memory: &IncidentMemory, now: Timestamp) -> Self {
         let rules = rules.active(now);
         let mut mutes = Self::of(&rules);
-        mutes.add(&rules, incidents, memory);
+        mutes.add(&rules, incidents, memory, &mut KnownMatches::new());
         mutes
     }
 
@@ -169,12 +173,18 @@ impl CurrentMutes {
 
     /// Evaluates the rules for some of the incidents. What they say about namespace, kind and reasons is the same for all
     /// incidents that have these in common: a tenant may have 27 rules with 16 names in each list, and thousands of incidents.
-    pub(super) fn add(&mut self, rules: &[ActiveRule<'_>], incidents: &[Incident], memory: &IncidentMemory) {
-        let mut known: HashMap<_, Vec<&ActiveRule<'_>>> = HashMap::new();
+    pub(super) fn add<'a>(
+        &mut self,
+        rules: &'a [ActiveRule<'a>],
+        incidents: &'a [Incident],
+        memory: &'a IncidentMemory,
+        known: &mut KnownMatches<'a>,
+    ) {
         for incident in incidents {
             let earlier = memory.reasons(&incident.key);
-            let matching =
-                known.entry((&incident.namespace, incident.kind, &incident.reason, earlier)).or_insert_with(|| {
+            let matching = known
+                .entry((incident.namespace.as_str(), incident.kind, incident.reason.as_str(), earlier))
+                .or_insert_with(|| {
                     #[cfg(test)]
                     {
                         self.evaluations += rules.len();

@@ -157,12 +157,14 @@ impl WebhookState<'_> {
     /// Drops a pending message that no alert and no storm needs any more.
     fn drop_empty_pending(&mut self) {
         let Some(pending) = &self.status.pending else { return };
-        let repeats = pending.kind == MessageKind::Repeat;
-        let needed = |phase: AlertPhase, gone_since: &Option<Time>| {
-            phase.is_pending() || phase == AlertPhase::Firing && repeats && gone_since.is_none()
+        // What a repetition lists: besides what is repeated, all that the receiver knows, unless each incident has a message.
+        let lists_all = pending.kind == MessageKind::Repeat && !self.policy.pacing.single_incident;
+        let needed = |phase: AlertPhase, gone_since: &Option<Time>, is_known: bool| {
+            phase.is_pending() || phase == AlertPhase::Firing && lists_all && gone_since.is_none() && is_known
         };
-        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since));
-        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since));
+        let is_known = |alert: &AlertStatus| alert.sent_at.is_some() || !alert.began_elsewhere;
+        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since, is_known(alert)));
+        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since, true));
         if !alerts && !storm {
             self.status.pending = None;
         }

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{TaskResult, Worker};
 use crate::{
     alerts::{
         Incident, ValidatedWebhook,
-        delivery::{farewells::LastMessages, webhook_queue::WebhookQueue},
+        delivery::{
+            farewells::LastMessages,
+            webhook_queue::{ObjectInput, WebhookQueue},
+        },
         open_alerts,
     },
     api::{WebhookStatus, reason},
@@ -43,14 +47,14 @@ impl Worker {
     }
 
     /// Sends the last messages to receivers that webhooks have left.
-    pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident]) {
+    pub(super) fn end_left_alerts(&mut self, queues: &mut [WebhookQueue], incidents: &[Incident], wall: Timestamp) {
         let now = Instant::now();
         let left: Vec<_> = queues.iter_mut().map(|queue| queue.take_left(false, now)).collect();
         let (sending, mut removed): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
         self.leaving = sending;
         let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true, now)).collect();
-        let input = self.input(incidents);
+        let input = ObjectInput { wall, ..self.input(incidents) };
         let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
         let messages: Vec<_> = all
             .filter_map(|(queue, left)| Some((queue.name().to_owned(), queue.last_messages(left?, &input, queues)?)))

@@ -9,7 +9,7 @@ use super::{
     super::webhook_queue::{Action, ObjectInput},
     Worker,
 };
-use crate::alerts::{CurrentMutes, Incident, alert_bytes};
+use crate::alerts::{CurrentMutes, Incident, alert_bytes, mute::KnownMatches};
 
 /// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for each.
 const INCIDENTS: usize = 256;
@@ -26,7 +26,7 @@ impl Worker {
         let mut pause = Pause::default();
         self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
-        self.end_left_alerts(&mut queues, &incidents);
+        self.end_left_alerts(&mut queues, &incidents, wall);
         let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, wall, ..self.input(&incidents) };
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
@@ -52,8 +52,9 @@ impl Worker {
             return;
         }
         if !rules.is_empty() {
+            let mut known = KnownMatches::new();
             for some in incidents.chunks(INCIDENTS) {
-                mutes.add(&rules, some, &self.memory);
+                mutes.add(&rules, some, &self.memory, &mut known);
                 pause.after(some.len()).await;
             }
         }

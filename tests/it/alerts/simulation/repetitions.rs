@@ -74,6 +74,22 @@ fn repeats_incidents_and_storm_once_each_hour_to_pagerduty() {
 }
 
 #[test]
+fn drops_a_repetition_whose_only_incident_ends_meanwhile() {
+    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
+    sim.start(1);
+    sim.start(2);
+    sim.advance(3_600);
+    sim.receiver = Behaviour::Unreachable;
+    sim.advance(60);
+    let before = sim.sent.len();
+    sim.end(1);
+    sim.advance(25);
+    for sent in sim.sent.iter().skip(before) {
+        assert!(sent.firing() > 0 || !sent.resolved.is_empty(), "{sent:?}");
+    }
+}
+
+#[test]
 fn repeats_incidents_that_a_message_cannot_name_together_with_the_others() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.add_storm(0..100);
