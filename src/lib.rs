@@ -13,6 +13,7 @@
 //! - [`report`] builds an object's status and its incidents from the problems.
 //! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
 //! - [`alerts`] sends the incidents to webhooks.
+//! - `render` prints what the commands found.
 //!
 //! [`leader`] elects the replica that writes and sends.
 //! [`metrics`] counts what happens, and [`telemetry`] serves the counts and the probes.
@@ -43,6 +44,7 @@ pub mod metrics;
 mod namespaces;
 mod partial_text;
 pub mod pods;
+mod render;
 pub mod report;
 pub mod settings;
 pub mod spec_error;

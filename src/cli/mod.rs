@@ -8,26 +8,19 @@ mod duration;
 mod explain;
 mod failure;
 mod get;
-mod history;
-mod html;
 mod kind;
 mod kube_client;
 mod live;
 mod object_flags;
-mod ownership;
 mod preflight;
-mod printable;
 mod proxy;
 mod run;
 mod scan;
 mod show;
-mod timeline;
 mod wait;
 mod webhook;
 mod webhook_flags;
-mod workflow_command;
 mod workload;
-mod wrap;
 mod yaml;
 
 use std::{
@@ -43,7 +36,7 @@ use clap_complete::Shell;
 
 pub use failure::Failure;
 
-use crate::version::version_and_revision;
+use crate::{render::safe::without_commands, version::version_and_revision};
 
 /// Shows which pods of a Kubernetes cluster are broken, and why
 #[derive(Debug, Parser)]
@@ -61,8 +54,6 @@ enum Command {
     Scan(scan::ScanFlags),
     /// Print the status of an Orchestr object: incidents, causes, pods and logs; exits 1 if pods have problems
     Show(show::ShowFlags),
-    /// Print when the incidents of an Orchestr object began and ended, and when its pods were not watched
-    History(history::HistoryFlags),
     /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the time is over
     Wait(wait::WaitFlags),
     /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers to; exits 1
@@ -110,7 +101,6 @@ impl Cli {
                 result
             }
             Command::Show(flags) => runtime()?.block_on(show::show(flags)),
-            Command::History(flags) => runtime()?.block_on(history::history(flags)),
             Command::Wait(flags) => runtime()?.block_on(wait::wait(flags)),
             Command::Explain(flags) => runtime()?.block_on(explain::explain(flags)),
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
@@ -144,6 +134,13 @@ fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints text with colours, which are removed if standard output is not a terminal. The runner of GitHub Actions reads no
+/// command from it.
+fn print_text(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::AutoStream::auto(io::stdout().lock());
+    ignore_broken_pipe(out.write_all(without_commands(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// The result of writing output. A reader that closes the pipe early, such as `head`, is not an error.

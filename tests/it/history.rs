@@ -1,4 +1,4 @@
-//! `orchestr history`, on files.
+//! `orchestr show --history`, on files.
 
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ fn blocks(language: &str) -> Vec<String> {
 /// The status contains an entry and a cause of a newer version.
 #[test]
 fn prints_the_table_of_the_documentation() {
-    let (code, out, err) = fed(&["history", NAME, "-f", "-"], &fixture());
+    let (code, out, err) = fed(&["show", NAME, "--history", "-f", "-"], &fixture());
     assert_eq!((code, err.as_str()), (0, ""));
     let lines: Vec<_> = out.lines().map(str::trim_end).collect();
     let documented = blocks("text").concat();
@@ -53,14 +53,14 @@ fn accepts_the_commands_of_the_documentation() {
 
 #[test]
 fn writes_json_and_a_page() {
-    let (code, out, _) = fed(&["history", NAME, "-f", "-", "-o", "json", "--since", "3h"], &fixture());
+    let (code, out, _) = fed(&["show", NAME, "--history", "-f", "-", "-o", "json", "--since", "3h"], &fixture());
     let document: Value = serde_json::from_str(&out).unwrap();
     let owners: Vec<_> =
         document["incidents"].as_array().unwrap().iter().filter_map(|own| own["owner"]["name"].as_str()).collect();
     assert_eq!((code, owners), (0, vec!["cart", "checkout"]));
     assert_eq!((&document["since"], &document["unwatched"]), (&json!("2026-03-01T09:00:00Z"), &json!([])));
 
-    let (code, page, _) = fed(&["history", NAME, "-f", "-", "-o", "html"], &fixture());
+    let (code, page, _) = fed(&["show", NAME, "--history", "-f", "-", "-o", "html"], &fixture());
     assert!(code == 0 && page.starts_with("<!DOCTYPE html>") && page.contains("<svg class=\"timeline\""), "{page}");
     let (code, page, _) = fed(&["show", NAME, "-f", "-", "-o", "html"], &fixture());
     assert!(code == 1 && page.contains("<h2>History</h2>"), "{page}");
@@ -74,19 +74,25 @@ fn writes_json_and_a_page() {
 #[test]
 fn rejects_what_is_no_object_and_no_duration() {
     let absent = "orchestr: standard input does not contain the Orchestr object shop/cart\n";
-    assert_eq!(fed(&["history", "shop/cart", "-f", "-"], &fixture()), (2, String::new(), absent.to_owned()));
+    assert_eq!(fed(&["show", "shop/cart", "--history", "-f", "-"], &fixture()), (2, String::new(), absent.to_owned()));
     let bare =
         json!({"apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"namespace": "shop", "name": "cart"}})
             .to_string();
     let err = "orchestr: shop/cart has no status yet: is the operator running?\n";
-    assert_eq!(fed(&["history", "shop/cart", "-f", "-"], &bare), (2, String::new(), err.to_owned()));
+    assert_eq!(fed(&["show", "shop/cart", "--history", "-f", "-"], &bare), (2, String::new(), err.to_owned()));
     assert_fails(
-        &mut orchestr(&["history", "shop/cart", "-f", "/no/such"]),
+        &mut orchestr(&["show", "shop/cart", "--history", "-f", "/no/such"]),
         "cannot read /no/such: No such file or directory (os error 2)",
     );
     assert_usage_error(
-        &mut orchestr(&["history", "shop/cart", "--since", "yesterday"]),
+        &mut orchestr(&["show", "shop/cart", "--history", "--since", "yesterday"]),
         &["--since", "is not a duration"],
     );
-    assert_usage_error(&mut orchestr(&["history", "cart"]), &["NAMESPACE/NAME"]);
+    assert_usage_error(&mut orchestr(&["show", "cart", "--history"]), &["NAMESPACE/NAME"]);
+    assert_usage_error(&mut orchestr(&["show", "shop/cart", "--since", "24h"]), &["--history"]);
+    assert_usage_error(&mut orchestr(&["show", "shop/cart", "cart-5d9f-a", "--history"]), &["--history"]);
+    assert_fails(
+        &mut orchestr(&["show", "shop/cart", "-o", "json"]),
+        "-o json is for --history: `kubectl get orchestr -o json` prints the status",
+    );
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 31] = [
+const ORDER: [&str; 32] = [
     "hex",
     "escapes",
     "partial_text",
@@ -31,6 +31,7 @@ const ORDER: [&str; 31] = [
     "index",
     "logs",
     "report",
+    "render",
     "alerts",
     "config",
     "settings",

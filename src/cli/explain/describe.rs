@@ -8,8 +8,8 @@ use k8s_openapi::{
 
 use crate::{
     api::{ContainerKind, ContainerStateName},
-    cli::printable::clean,
     pods::{ContainerSpec, ContainerStatus, Pod, PodCondition, Probe, Terminated},
+    render::safe::clean,
 };
 
 use super::{

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Event as ApiEvent, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::ListParams;
 
-use crate::cli::printable::clean;
+use crate::render::safe::clean;
 
 use super::{
     explanation::{EventPart, Events},

@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::{
     api::LogSource,
-    cli::printable::clean,
     diagnosis::{ContainerFinding, Finding},
     logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
     pods::Pod,
+    render::safe::clean,
 };
 
 use super::reader::Reader;

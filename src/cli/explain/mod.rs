@@ -1,25 +1,18 @@
 //! `orchestr explain`: prints everything that is known about a pod or a workload, with the rights of the caller.
 //!
-//! `pod` and `workload` read and judge, and yield an [`Explanation`], which `text` prints. A request that fails ends
+//! `pod` and `workload` read and judge, and yield an [`Explanation`]. A request that fails ends
 //! nothing: the explanation lists it.
 
 mod describe;
 mod events;
-mod explanation;
 mod logs;
 mod objects;
 mod pod;
 mod reader;
 mod references;
-mod text;
 mod workload;
 
-use std::{
-    cmp::Reverse,
-    io::{self, Write},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{cmp::Reverse, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -28,6 +21,11 @@ use crate::{
     api::Incident,
     diagnosis::Finding,
     pods::Pod,
+    render::{
+        explanation::{self, Explanation, PodPart, State, WorkloadPart},
+        json::json,
+        text::{self, Layout},
+    },
     report::{PodFinding, in_full},
 };
 
@@ -35,14 +33,12 @@ use super::{
     Failure,
     connect::Retries,
     get::get_text,
-    ignore_broken_pipe,
     kind::{Argument, Kind, argument, name_of_object},
     live::ClusterView,
     object_flags::{ConnectedNamespace, ObjectFlags},
-    show::text::Layout,
+    print, print_text,
     workload::Workload,
 };
-use explanation::{Explanation, PodPart, State, WorkloadPart};
 use pod::{Explained, Subject, explain_pod, read_events};
 use reader::Reader;
 use workload::{Gathered, Verdicts, read_cron_job};
@@ -94,7 +90,10 @@ fn target(text: &str) -> Result<(Kind, String), String> {
 pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
     let connected = flags.objects.connect(Retries::InTheClient).await?;
     let explanation = gather(&flags, &connected).await?;
-    print(&explanation, flags.output)?;
+    match flags.output {
+        Output::Text => print_text(&text::explanation(&explanation, Layout::of_terminal(usize::MAX)))?,
+        Output::Json => print(json(&explanation).map_err(Failure::new)?.as_bytes()).map(drop)?,
+    }
     Ok(match explanation.state {
         State::Problem => ExitCode::from(PROBLEM),
         State::Unknown => ExitCode::from(UNKNOWN),
@@ -243,20 +242,6 @@ fn incidents(problems: &[(Pod, Finding)]) -> Vec<Incident> {
     let (mut incidents, _) = in_full(&findings, &|_| None, &|_, _| None);
     incidents.sort_by_key(|incident| Reverse(incident.pods));
     incidents
-}
-
-fn print(explanation: &Explanation, output: Output) -> Result<(), Failure> {
-    match output {
-        Output::Text => {
-            let mut out = anstream::AutoStream::auto(io::stdout().lock());
-            let text = text::write(&mut out, explanation, Layout::of_terminal(usize::MAX));
-            ignore_broken_pipe(text.and_then(|()| out.flush()))
-        }
-        Output::Json => {
-            let json = serde_json::to_string_pretty(explanation).map_err(Failure::new)? + "\n";
-            super::print(json.as_bytes()).map(drop)
-        }
-    }
 }
 
 #[cfg(test)]

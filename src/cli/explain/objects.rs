@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota
 use kube::api::ListParams;
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::cli::printable::clean;
+use crate::render::safe::clean;
 
 use super::{
     events,

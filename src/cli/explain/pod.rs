@@ -7,12 +7,10 @@ use k8s_openapi::api::core::v1::{Event as ApiEvent, Node, Pod as ApiPod, PodSpec
 use serde_json::value::RawValue;
 
 use crate::{
-    cli::{
-        live::ClusterView,
-        printable::{clean, printable},
-    },
+    cli::live::ClusterView,
     diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
     pods::{JsonPod, Pod},
+    render::safe::{clean, printable},
     report::{PodFinding, in_full},
 };
 

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{api::is_object_name, cli::printable::printable};
+use crate::{api::is_object_name, render::safe::printable};
 
 /// The most requests, and how many are sent concurrently.
 const REQUESTS: usize = 30;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, ProjectedVolumeSource, Volume};
 
-use crate::{api::ProblemKind, cli::printable::clean};
+use crate::{api::ProblemKind, render::safe::clean};
 
 /// The most ways in which a pod uses an object that are named.
 const USES: usize = 4;

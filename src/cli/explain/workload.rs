@@ -12,7 +12,6 @@ use crate::{
     cli::{
         kind::Kind,
         live::ClusterView,
-        printable::clean,
         workload::{Progress, Workload},
     },
     diagnosis::{
@@ -20,6 +19,7 @@ use crate::{
         revision_hash, revision_name, template_changes,
     },
     pods::Pod,
+    render::safe::clean,
     report::Comparison,
 };
 

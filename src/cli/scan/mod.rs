@@ -5,22 +5,12 @@ mod clusters;
 mod collector;
 mod document;
 mod file;
-mod github;
-pub(super) mod grid;
-mod groups;
-mod html;
-mod incidents;
-mod json;
-mod junit;
 mod logs;
-mod markdown;
 mod namespaces;
 mod output;
 mod progress;
 mod scanned;
 mod selector;
-mod summary;
-mod table;
 mod watch;
 
 use std::{fmt::Display, path::PathBuf, process::ExitCode, time::Duration};
@@ -28,17 +18,19 @@ use std::{fmt::Display, path::PathBuf, process::ExitCode, time::Duration};
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::diagnosis::Thresholds;
+use crate::{
+    diagnosis::Thresholds,
+    render::{document::counted_in_groups as counted, groups::By},
+};
 
 use super::{Failure, duration::duration};
 use cluster::scan_cluster;
 use clusters::{ClusterFlags, scan_clusters};
 use collector::Filter;
 use file::scan_file;
-use groups::By;
 use namespaces::Namespaces;
 use output::Output;
-use progress::{Progress, thousands};
+use progress::Progress;
 use scanned::Results;
 use selector::LabelSelector;
 
@@ -154,11 +146,6 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
         (_, _, 0) => ExitCode::SUCCESS,
         _ => ExitCode::from(INCOMPLETE),
     })
-}
-
-/// Such as `1 pod` or `2,000 pods`.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
 /// The same as `spec.thresholds` of an object, with the same defaults.

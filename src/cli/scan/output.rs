@@ -4,17 +4,18 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-use crate::cli::{Failure, ignore_broken_pipe, show, workflow_command::without_commands};
+use crate::{
+    cli::{self, Failure},
+    render::{
+        github, groups, html, json, junit, markdown,
+        table::{Layout, terminal_width},
+        text,
+    },
+};
 
 use super::{
-    ScanFlags, counted, github,
-    groups::{self, groups},
-    html,
-    json::Document,
-    junit, markdown,
+    ScanFlags, counted,
     scanned::{Results, Unscanned},
-    summary::summary,
-    table::{self, Layout},
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -46,22 +47,18 @@ impl Output {
 }
 
 pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure> {
-    let document = || Document::of(results, flags.by);
-    match flags.output {
-        Output::Table => print_table(results, flags, false),
-        Output::Wide => print_table(results, flags, true),
-        Output::Json => print_text(serde_json::to_string_pretty(&document()).map_err(Failure::new)? + "\n"),
-        Output::Yaml => print_text(serde_yaml::to_string(&document()).map_err(Failure::new)?),
-        Output::Html => print_text(html::page(results)),
-        Output::Markdown => print_text(markdown::document(results)),
-        Output::Junit => print_text(junit::document(results).map_err(Failure::new)?),
-        Output::Github => print_text(github::annotations(results)),
-    }
-}
-
-fn print_text(text: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    ignore_broken_pipe(out.write_all(text.as_ref()).and_then(|()| out.flush()))
+    let document = || results.document();
+    let text = match flags.output {
+        Output::Table => return print_table(results, flags, false),
+        Output::Wide => return print_table(results, flags, true),
+        Output::Json => json::json(&json::document(&document(), flags.by)).map_err(Failure::new)?,
+        Output::Yaml => json::yaml(&json::document(&document(), flags.by)).map_err(Failure::new)?,
+        Output::Html => html::page(&document()),
+        Output::Markdown => markdown::clusters(&document()),
+        Output::Junit => return cli::print(&junit::clusters(&document()).map_err(Failure::new)?).map(drop),
+        Output::Github => github::clusters(&document()),
+    };
+    cli::print(text.as_bytes()).map(drop)
 }
 
 fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {
@@ -70,36 +67,20 @@ fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), F
         namespaces: results.scanned().next().is_none_or(|scanned| scanned.collector.namespaces().single().is_none()),
         wide,
         // A wrapped line cannot be read as a row. `-o wide` shows the whole text.
-        width: terminal_size::terminal_size_of(io::stdout()).filter(|_| !wide).map(|(width, _)| width.0.into()),
+        width: terminal_width().filter(|_| !wide),
     };
     if results.problems() > 0 {
-        let mut text = Vec::new();
-        let table = match (flags.by, results.scanned().map(|scanned| scanned.collector.now()).max()) {
-            (Some(by), Some(now)) => groups::write(&mut text, groups(by, &results.reports()), now, layout.width),
-            _ => table::write(&mut text, results, layout),
+        let table = match flags.by {
+            Some(by) => groups::table(by, &results.document(), layout.width),
+            None => results.table(layout),
         };
-        let written = table.and_then(|()| if flags.logs { write_logs(&mut text, results) } else { Ok(()) });
-        let text = without_commands(&String::from_utf8_lossy(&text));
-        let mut out = anstream::AutoStream::auto(io::stdout().lock());
-        ignore_broken_pipe(written.and_then(|()| out.write_all(text.as_bytes())).and_then(|()| out.flush()))?;
+        let logs = match flags.logs {
+            true => text::pods_with_logs(&results.document(), text::Layout::of_terminal(usize::MAX)),
+            false => String::new(),
+        };
+        cli::print_text(&(table + &logs))?;
     }
-    print_to_stderr(&summary(results));
-    Ok(())
-}
-
-/// Writes the pods whose logs were to be read, in the order of the table.
-fn write_logs(out: &mut impl Write, results: &Results) -> io::Result<()> {
-    for mut report in results.reports() {
-        let pods = &mut report.problematic_pods;
-        pods.retain(|pod| pod.container_issues.iter().any(|issue| issue.log_source.is_some()));
-        if pods.is_empty() {
-            continue;
-        }
-        pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        let heading = report.context.map_or("Pods".to_owned(), |context| format!("Pods of {context}"));
-        let layout = show::text::Layout::of_terminal(usize::MAX);
-        show::text::write_pods(out, &heading, &report.problematic_pods, layout, report.now)?;
-    }
+    print_to_stderr(&results.summary());
     Ok(())
 }
 

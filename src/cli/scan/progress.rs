@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::render::document::thousands;
+
 /// How often the line is updated. Most scans end before its first update and show nothing.
 const INTERVAL: Duration = Duration::from_millis(200);
 const CLEAR: &str = "\r\x1b[K";
@@ -42,32 +44,6 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn {
             let _ = write!(io::stderr(), "{CLEAR}");
-        }
-    }
-}
-
-/// Formats a number with its digits in groups: `12,500`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_digits_from_the_right() {
-        for (number, grouped) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_500, "12,500"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(thousands(number), grouped);
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use serde::Serialize;
-
 use crate::{
-    api::{Incident, PodProblem},
     cli::Failure,
-    report::{PodFinding, in_full},
+    render::{
+        document::{
+            Document, Section, StatusPart, Unchecked, Verdict, headline, length, no_problems, older, reasons, thousands,
+        },
+        table::{self, Layout, Pods},
+    },
+    report::{PodFinding, in_full, overview},
 };
 
 use super::{
@@ -40,54 +42,45 @@ pub(super) struct Unscanned {
     pub(super) why: Failure,
 }
 
-/// What was found, as documents contain it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Report {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) context: Option<String>,
-    pub(super) watched_pods: u64,
-    problematic_pod_count: usize,
-    pub(super) unreadable_pods: u64,
-    /// How many pods have problems that began before `--since`. Absent without the flag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) older_problematic_pods: Option<usize>,
-    /// How many logs were not read because there are too many.
-    #[serde(skip_serializing_if = "is_zero")]
-    omitted_logs: usize,
-    pub(super) incidents: Vec<Incident>,
-    pub(super) problematic_pods: Vec<PodProblem>,
-    /// The time of the scan.
-    #[serde(skip)]
-    pub(super) now: Timestamp,
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// The sentence about pods that `--since` leaves out.
-pub(super) fn older(pods: u64) -> String {
-    let verb = if pods == 1 { "has an older problem" } else { "have older problems" };
-    format!("{} {verb}, which --since leaves out", counted(pods, "pod"))
-}
-
 impl Scanned {
-    pub(super) fn report(&self) -> Report {
+    fn section(&self) -> Section {
         let Self { context, collector, logs, .. } = self;
         let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
         let ownership = |namespace: &str| collector.ownership.get(namespace).cloned();
-        let (incidents, problematic_pods) = in_full(&problems, &ownership, &|pod, container| logs.get(pod, container));
-        Report {
+        let (incidents, pods) = in_full(&problems, &ownership, &|pod, container| logs.get(pod, container));
+        let (message, common_causes) = overview(&problems, collector.pods, &|node| collector.pods_on_node(node));
+        let older_pods = collector.older_pods();
+        let (verdict, headline) = answer(pods.len(), collector.pods, collector.undecodable, older_pods);
+        let mut not_seen = self.unseen();
+        if older_pods > 0 {
+            not_seen.push(older(older_pods));
+        }
+        Section {
             context: context.clone(),
             watched_pods: collector.pods,
-            problematic_pod_count: problematic_pods.len(),
+            problematic_pod_count: pods.len(),
             unreadable_pods: collector.undecodable,
             older_problematic_pods: collector.older.map(|older| older.pods),
             omitted_logs: logs.omitted,
             incidents,
-            problematic_pods,
+            pods,
+            verdict,
+            headline,
+            summary: if problems.is_empty() { String::new() } else { reasons(&message).to_owned() },
+            subject: format!("pods{} of {}", self.place(), collector.source),
+            as_of: Some(collector.now()),
             now: collector.now(),
+            not_seen,
+            common_causes,
+            status: StatusPart::default(),
+        }
+    }
+
+    /// Such as ` in shop namespace`.
+    fn place(&self) -> String {
+        match self.collector.namespaces().place() {
+            all if all.is_empty() => " in all namespaces".to_owned(),
+            place => place,
         }
     }
 
@@ -121,27 +114,6 @@ impl Scanned {
     }
 }
 
-#[cfg(test)]
-impl Report {
-    pub(super) fn for_tests(
-        context: Option<&str>,
-        incidents: Vec<Incident>,
-        problematic_pods: Vec<PodProblem>,
-    ) -> Self {
-        Self {
-            context: context.map(str::to_owned),
-            watched_pods: 40,
-            problematic_pod_count: problematic_pods.len(),
-            unreadable_pods: 0,
-            older_problematic_pods: None,
-            omitted_logs: 0,
-            incidents,
-            problematic_pods,
-            now: "2026-03-01T12:00:00Z".parse().unwrap(),
-        }
-    }
-}
-
 impl Results {
     /// The only cluster or file.
     pub(super) fn one(scanned: Scanned) -> Self {
@@ -156,8 +128,63 @@ impl Results {
         self.clusters.iter().filter_map(|cluster| cluster.as_ref().err())
     }
 
-    pub(super) fn reports(&self) -> Vec<Report> {
-        self.scanned().map(Scanned::report).collect()
+    /// What all formats but the table of pods show.
+    pub(super) fn document(&self) -> Document {
+        if let ([Ok(scanned)], false) = (self.clusters.as_slice(), self.are_named) {
+            return Document::of(scanned.section(), self.summary());
+        }
+        let all = counted(self.clusters.len() as u64, "cluster");
+        let place = self.scanned().next().map(Scanned::place).unwrap_or_default();
+        let (verdict, headline) = self.answer(&all);
+        let cluster = |cluster: &Result<Scanned, Unscanned>| match cluster {
+            Ok(scanned) => Ok(scanned.section()),
+            Err(Unscanned { context, why }) => Err(Unchecked { context: context.clone(), why: why.to_string() }),
+        };
+        Document {
+            is_named: true,
+            summary: self.summary(),
+            verdict,
+            headline,
+            subject: format!("pods{place} of {all}"),
+            clusters: self.clusters.iter().map(cluster).collect(),
+        }
+    }
+
+    /// The verdict and the headline about all clusters, of which some may not have been checked.
+    fn answer(&self, all: &str) -> (Verdict, String) {
+        if self.scanned().next().is_none() {
+            return (Verdict::Unknown, "No cluster could be checked".to_owned());
+        }
+        let (problems, older_pods) = (self.problems(), self.older_pods());
+        let (verdict, answer) = answer(problems, self.pods(), self.undecodable(), older_pods);
+        let unchecked = format!("{} of {all} could not be checked", self.unscanned().count());
+        match (self.unscanned().count(), verdict) {
+            (0, _) => (verdict, format!("{answer}, in {all}")),
+            _ if problems > 0 || older_pods > 0 => (verdict, format!("{answer}; {unchecked}")),
+            (_, _) => (Verdict::Unknown, format!("No problems found, but {unchecked}")),
+        }
+    }
+
+    /// How many pods have problems in a sentence.
+    pub(super) fn summary(&self) -> String {
+        let Some(first) = self.scanned().next() else { return "No cluster could be checked.".to_owned() };
+        let clusters = match self.are_named {
+            true => format!(" in {}", counted(self.scanned().count() as u64, "cluster")),
+            false => String::new(),
+        };
+        let place = format!("{}{clusters}", first.collector.namespaces().place());
+        let since = first.collector.older.map(|older| older.since);
+        summary(&place, self.pods(), self.problems(), since, self.older_pods())
+    }
+
+    /// The table of pods.
+    pub(super) fn table(&self, layout: Layout) -> String {
+        let pods = self.scanned().map(|scanned| Pods {
+            context: scanned.context.as_deref().unwrap_or_default(),
+            problems: &scanned.collector.problems,
+            now: scanned.collector.now(),
+        });
+        table::pods(pods, layout)
     }
 
     pub(super) fn pods(&self) -> u64 {
@@ -172,12 +199,32 @@ impl Results {
         self.scanned().map(|scanned| scanned.collector.older_pods()).sum()
     }
 
-    /// The value of `--since`.
-    pub(super) fn since(&self) -> Option<Duration> {
-        self.scanned().find_map(|scanned| scanned.collector.older).map(|older| older.since)
-    }
-
     pub(super) fn undecodable(&self) -> u64 {
         self.scanned().map(|scanned| scanned.collector.undecodable).sum()
+    }
+}
+
+/// Such as `9 of 328 pods in shop namespace have problems.` With the value of `--since`, it counts the pods with older ones.
+pub(super) fn summary(place: &str, pods: u64, problems: usize, since: Option<Duration>, older_pods: usize) -> String {
+    let since = since.map(|since| format!(" that began in the last {}", length(since))).unwrap_or_default();
+    let older = if older_pods == 0 { String::new() } else { format!("; {}", older(older_pods)) };
+    let all = thousands(pods);
+    match (pods, problems) {
+        (0, _) => format!("No pods found{place}."),
+        (_, 0) => format!("No problems{since}{place}: {}{older}.", counted(pods, "pod")),
+        (_, 1) => format!("1 of {all} pods{place} has a problem{since}{older}."),
+        (_, problems) => format!("{} of {all} pods{place} have problems{since}{older}.", thousands(problems as u64)),
+    }
+}
+
+/// The verdict and the headline about one cluster, or about all of which every pod was to be checked.
+fn answer(problems: usize, pods: u64, undecodable: u64, older_pods: usize) -> (Verdict, String) {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    match (problems as u64, undecodable, pods) {
+        (0, 0, 1..) if older_pods > 0 => (Verdict::Unknown, "No recent problems found, but older ones".to_owned()),
+        (problems @ 1.., _, _) => (Verdict::Unhealthy, headline(number(problems), number(pods))),
+        (0, 1.., _) => (Verdict::Unknown, "No problems found, but not every pod could be checked".to_owned()),
+        (0, 0, 0) => (Verdict::Unknown, "No pods found".to_owned()),
+        (0, 0, checked) => (Verdict::Healthy, no_problems(number(checked))),
     }
 }

@@ -1,26 +1,25 @@
-//! `orchestr show`: prints the status of an object as a person reads it.
+//! `orchestr show`: prints the status of an object as a person reads it, or its history.
 
-mod file;
-mod html;
-mod notes;
 mod read;
-mod selection;
-pub(super) mod text;
+mod section;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
+use jiff::SignedDuration;
 
-use crate::api::OrchestrStatus;
+use crate::render::{
+    Timeline,
+    document::{Document, Verdict},
+    html,
+    json::json,
+    table::{self, terminal_width},
+    text::{self, Layout},
+};
 
-use super::{Failure, ignore_broken_pipe};
-pub(super) use read::{ReadStatus, StatusFlags};
-use selection::Selection;
-use text::Layout;
+use super::{Failure, duration::duration, print, print_text};
+use read::{ReadStatus, StatusFlags};
+use section::{Selection, not_found};
 
 /// The exit code when pods have problems, as of `scan`.
 const PROBLEMS: u8 = 1;
@@ -32,7 +31,7 @@ const LOG_LINES: usize = 10;
 /// What the exit codes mean, for the help.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all pods are healthy
+  0  all pods are healthy; always with --history
   1  pods have problems
   2  the status does not say, or contains nothing of the given name";
 
@@ -51,6 +50,15 @@ pub(super) struct ShowFlags {
     #[arg(long, value_name = "COUNT")]
     log_lines: Option<usize>,
 
+    /// Print when incidents began and ended, and when the pods were not watched; as text, a table with times in UTC
+    #[arg(long, conflicts_with_all = ["selected", "log_lines"])]
+    history: bool,
+
+    /// Of the history, print only what lasted or ended in the time before now, such as 24h; by default all that the status
+    /// contains
+    #[arg(long, value_name = "DURATION", requires = "history", value_parser = duration)]
+    since: Option<Duration>,
+
     /// The output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Output,
@@ -61,45 +69,56 @@ enum Output {
     /// Text
     #[default]
     Text,
+    /// JSON, of the history only
+    Json,
     /// A page for a browser, in one file, with all of each log that the status has
     Html,
 }
 
 pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
-    let ReadStatus { status, generation, now } = flags.source.read().await?;
-    let object = &flags.source.object;
-    let selection = match &flags.selected {
-        None => Selection::all(&status),
-        Some(selected) => Selection::find(&status, selected)
-            .ok_or_else(|| Failure::new(selection::not_found(object, &status, selected)))?,
-    };
-    match flags.output {
-        Output::Text => print_text(&flags, &status, generation, &selection, now)?,
-        Output::Html => {
-            let page = html::page(object, &status, generation, &selection, now);
-            let mut out = io::stdout().lock();
-            ignore_broken_pipe(out.write_all(page.as_bytes()).and_then(|()| out.flush()))?;
-        }
+    if flags.output == Output::Json && !flags.history {
+        return Err(Failure::new("-o json is for --history: `kubectl get orchestr -o json` prints the status"));
     }
-    Ok(match text::health(&status) {
-        text::Health::Healthy => ExitCode::SUCCESS,
-        text::Health::Unhealthy => ExitCode::from(PROBLEMS),
-        text::Health::Unknown => ExitCode::from(UNKNOWN),
+    let read = flags.source.read().await?;
+    if flags.history {
+        print_history(&flags, &read)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (object, status) = (&flags.source.object, &read.status);
+    let selection = match &flags.selected {
+        None => Selection::all(status),
+        Some(selected) => {
+            Selection::find(status, selected).ok_or_else(|| Failure::new(not_found(object, status, selected)))?
+        }
+    };
+    let section = section::of(object, &read, &selection);
+    let verdict = section.verdict;
+    match (flags.output, flags.log_lines, &flags.selected) {
+        (Output::Html | Output::Json, _, _) => {
+            print(html::page(&Document::of(section, String::new())).as_bytes())?;
+        }
+        (Output::Text, Some(lines), _) => print_text(&text::status(&section, Layout::of_terminal(lines)))?,
+        (Output::Text, None, None) => print_text(&text::status(&section, Layout::of_terminal(LOG_LINES)))?,
+        (Output::Text, None, Some(_)) => print_text(&text::status(&section, Layout::of_terminal(usize::MAX)))?,
+    }
+    Ok(match verdict {
+        Verdict::Healthy => ExitCode::SUCCESS,
+        Verdict::Unhealthy => ExitCode::from(PROBLEMS),
+        Verdict::Unknown => ExitCode::from(UNKNOWN),
     })
 }
 
-fn print_text(
-    flags: &ShowFlags,
-    status: &OrchestrStatus,
-    generation: Option<i64>,
-    selection: &Selection<'_>,
-    now: Timestamp,
-) -> Result<(), Failure> {
-    let layout = Layout::of_terminal(flags.log_lines.unwrap_or(match flags.selected {
-        Some(_) => usize::MAX,
-        None => LOG_LINES,
-    }));
-    let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    let text = text::write(&mut out, &flags.source.object, status, generation, selection, layout, now);
-    ignore_broken_pipe(text.and_then(|()| out.flush()))
+fn print_history(flags: &ShowFlags, read: &ReadStatus) -> Result<(), Failure> {
+    let object = &flags.source.object;
+    // A duration of more than the 292 years that Go's can hold is not accepted.
+    let within = flags.since.map(|since| SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX));
+    let timeline = Timeline::of(object, &read.status, within, read.now);
+    match flags.output {
+        Output::Text => print_text(&table::history(&timeline, terminal_width())),
+        Output::Json => print(json(&timeline).map_err(Failure::new)?.as_bytes()).map(drop),
+        Output::Html => {
+            let section = section::of_history(object, &read.status, timeline);
+            print(html::page(&Document::of(section, String::new())).as_bytes()).map(drop)
+        }
+    }
 }

@@ -1,10 +1,16 @@
 //! Reads the status of an object from the cluster or from a file.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use jiff::Timestamp;
 use kube::{Api, api::DynamicObject};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
@@ -14,21 +20,22 @@ use crate::{
         api_error::{Grant, Permission},
         connect::{ConnectionFlags, Retries, connect},
         kind::object_name,
+        yaml,
     },
     clock::ClusterClock,
 };
 
-use super::file;
-
+/// The largest file that is read, in bytes: the list of some hundred objects.
+const LIMIT: u64 = 64 * 1024 * 1024;
 /// How long the request may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The flags of commands that print the status of one object.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct StatusFlags {
+pub(super) struct StatusFlags {
     /// The Orchestr object
     #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]
-    pub(in crate::cli) object: NamespacedName,
+    pub(super) object: NamespacedName,
 
     /// Read the object from a file written by `kubectl get orchestr -A -o json` or -o yaml; - is standard input
     #[arg(short, long, value_name = "FILE")]
@@ -39,21 +46,21 @@ pub(in crate::cli) struct StatusFlags {
 }
 
 /// The status of an object, from the cluster or a file.
-pub(in crate::cli) struct ReadStatus {
-    pub(in crate::cli) status: OrchestrStatus,
+pub(super) struct ReadStatus {
+    pub(super) status: OrchestrStatus,
     /// `metadata.generation`.
-    pub(in crate::cli) generation: Option<i64>,
+    pub(super) generation: Option<i64>,
     /// The time of the API server; of a file, the time of the last check.
-    pub(in crate::cli) now: Timestamp,
+    pub(super) now: Timestamp,
 }
 
 impl StatusFlags {
     /// Reads the status of the object.
-    pub(in crate::cli) async fn read(&self) -> Result<ReadStatus, Failure> {
+    pub(super) async fn read(&self) -> Result<ReadStatus, Failure> {
         let key = &self.object;
         let NamespacedName { namespace, name } = key;
         let (object, now) = match &self.filename {
-            Some(path) => (file::read(path, key)?, None),
+            Some(path) => (read_file(path, key)?, None),
             None => from_cluster(key, &self.connection).await.map(|(object, now)| (object, Some(now)))?,
         };
         let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
@@ -86,4 +93,72 @@ async fn from_cluster(
         .map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))?
         .map_err(|error| cluster.target.describe_denied(&error, &permission))?;
     Ok((object, clock.now()))
+}
+
+/// Reads the object of this name from a file with one object or a list of objects; `-` is standard input.
+fn read_file(path: &Path, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
+    let is_stdin = path == Path::new("-");
+    let file = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let mut text = String::new();
+    let read = if is_stdin {
+        io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
+    } else {
+        File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))
+    };
+    let size = read.map_err(|error| Failure::new(format!("cannot read {file}: {error}")))?;
+    if size as u64 > LIMIT {
+        return Err(Failure::new(format!("{file} has more than {} MiB", LIMIT / 1024 / 1024)));
+    }
+    find(&text, &file, wanted)
+}
+
+fn find(text: &str, file: &str, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
+    // The parsers' own messages may quote the file.
+    let document: Value = serde_json::from_str(text)
+        .ok()
+        .or_else(|| yaml::first_document(text.as_bytes()).ok().map(Option::unwrap_or_default))
+        .ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
+    let items = match document {
+        Value::Object(mut list) if list.contains_key("items") => match list.remove("items") {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        },
+        object => vec![object],
+    };
+    let mut objects = items.into_iter().filter_map(|item| serde_json::from_value::<DynamicObject>(item).ok());
+    let NamespacedName { namespace, name } = wanted;
+    let is_wanted = |object: &DynamicObject| {
+        let kind = object.types.as_ref().map(|types| types.kind.as_str());
+        let metadata = &object.metadata;
+        kind == Some("Orchestr")
+            && metadata.namespace.as_ref() == Some(namespace)
+            && metadata.name.as_ref() == Some(name)
+    };
+    objects
+        .find(is_wanted)
+        .ok_or_else(|| Failure::new(format!("{file} does not contain the Orchestr object {namespace}/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_an_object_in_the_list_of_a_large_cluster() {
+        let object = |number: usize| {
+            let pods: Vec<_> =
+                (0..100).map(|_| json!({"name": "p", "namespace": "n", "containerIssues": []})).collect();
+            json!({
+                "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": format!("o{number}"), "namespace": "ops"},
+                "status": {"problematicPods": pods},
+            })
+        };
+        let objects: Vec<_> = (0..500).map(object).collect();
+        let list = serde_yaml::to_string(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
+        assert!(list.len() as u64 <= LIMIT);
+        let found = find(&list, "objects.yaml", &NamespacedName::new("ops", "o499")).unwrap();
+        assert_eq!(found.data["status"]["problematicPods"].as_array().unwrap().len(), 100);
+    }
 }

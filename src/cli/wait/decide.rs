@@ -10,13 +10,15 @@ use crate::{
     pods::Pod,
 };
 
+pub(super) use crate::render::document::Fault as Failure;
+
 use super::{
+    age,
     newest::{Newest, Revision, Youngest},
     observed::Observed,
     outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, severity},
     refusal::refusal,
     target::{Kind, Target},
-    text::age,
     workload::{Progress, Workload, counted},
 };
 
@@ -94,15 +96,6 @@ pub(super) enum State {
     Failed(Failure),
     /// The target can never be known to be done.
     Unknowable,
-}
-
-/// Why a target has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// A cause if it is known, otherwise the reason of a status. Never empty.
-    pub(super) code: String,
-    /// One sentence.
-    pub(super) message: String,
 }
 
 impl Decision {

@@ -1,11 +1,17 @@
-//! Reads the end of the log that explains a trouble.
+//! What the outputs show of the troubles of a target, and the log that explains each.
 
 use std::sync::Arc;
 
 use kube::Client;
 use tokio::time::{Instant, timeout_at};
 
-use crate::logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail};
+use crate::{
+    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
+    render::{
+        document::{Detail, in_parentheses, log_lines, log_name},
+        safe::{clean, printable},
+    },
+};
 
 use super::outlook::Trouble;
 
@@ -44,5 +50,53 @@ impl Logs {
         let tail = timeout_at(self.deadline, self.reader.tail(&request)).await;
         let tail = tail.unwrap_or_else(|_| Tail::unavailable(LATE));
         Some(Log { container: container.name.to_string(), tail })
+    }
+}
+
+/// Groups troubles that have the same cause. The log is that of the first of each group.
+pub(super) fn groups(troubles: &[Trouble]) -> Vec<(&Trouble, usize)> {
+    let mut groups: Vec<(&Trouble, usize)> = Vec::new();
+    for trouble in troubles {
+        let is_alike = |other: &Trouble| {
+            let (one, other) = (&trouble.finding, &other.finding);
+            one.container == other.container && one.explanation.message == other.explanation.message
+        };
+        match groups.iter_mut().find(|(first, _)| is_alike(first)) {
+            Some((_, alike)) => *alike += 1,
+            None => groups.push((trouble, 1)),
+        }
+    }
+    groups
+}
+
+impl Detail {
+    pub(super) fn new(trouble: &Trouble, alike: usize, log: Option<Log>) -> Self {
+        let finding = &trouble.finding;
+        let explanation = &finding.explanation;
+        let (log_title, log) = log.map_or((None, Vec::new()), |log| {
+            let (title, lines) = shown(log);
+            (Some(title), lines)
+        });
+        Self {
+            pod: printable(&trouble.pod.name),
+            alike,
+            status: printable(&finding.status),
+            code: printable(trouble.code()),
+            message: clean(&explanation.message),
+            evidence: explanation.evidence.iter().map(|line| clean(line)).collect(),
+            log_title,
+            log,
+        }
+    }
+}
+
+/// The title and the lines of a log.
+fn shown(Log { container, tail }: Log) -> (String, Vec<String>) {
+    match log_name(Some(tail.source)) {
+        None => (printable(&format!("no log of {container}: {}", tail.note)), Vec::new()),
+        Some(name) => {
+            let title = printable(&format!("{name} of {container}{}", in_parentheses(&tail.note)));
+            (title, log_lines(&tail.text).collect())
+        }
     }
 }

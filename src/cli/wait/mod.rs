@@ -6,38 +6,32 @@
 
 mod decide;
 mod evidence;
-mod github;
-mod junit;
 mod newest;
 mod observed;
-mod outcome;
 mod outlook;
 mod progress;
 mod refusal;
 mod target;
-mod text;
 mod waiter;
 mod watches;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
 use tokio::time::Instant;
+
+use crate::render::{
+    document::{End, length as age},
+    github, junit, text,
+};
 
 use super::{
     Failure,
     connect::{Cluster, Retries},
     duration::duration,
-    ignore_broken_pipe,
     object_flags::{ConnectedNamespace, ObjectFlags},
-    workflow_command::without_commands,
-    workload,
+    print, print_text, workload,
 };
-use outcome::{End, Outcome};
 use outlook::Limits;
 use target::{Argument, Target, argument};
 use waiter::Waiter;
@@ -152,25 +146,15 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
     let waiter =
         Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.objects.log_lines };
     let outcomes = waiter.wait_for(targets, flags.timeout).await?;
-    print(&outcomes, flags.output, &namespace)?;
+    match flags.output {
+        Output::Text => print_text(&text::outcomes(&outcomes))?,
+        Output::Junit => print(&junit::outcomes(&outcomes, &namespace).map_err(Failure::new)?).map(drop)?,
+        Output::Github => print(github::outcomes(&outcomes).as_bytes()).map(drop)?,
+    }
     let any = |is_so: fn(&End) -> bool| outcomes.iter().any(|outcome| is_so(&outcome.end));
     Ok(match () {
         () if any(|end| matches!(end, End::Failed(_))) => ExitCode::from(FAILED),
         () if any(|end| *end == End::TimedOut) => ExitCode::from(TIMED_OUT),
         () => ExitCode::SUCCESS,
     })
-}
-
-fn print(outcomes: &[Outcome], output: Output, namespace: &str) -> Result<(), Failure> {
-    let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    let result = match output {
-        Output::Text => {
-            let mut text = Vec::new();
-            text::write(&mut text, outcomes)
-                .and_then(|()| out.write_all(without_commands(&String::from_utf8_lossy(&text)).as_bytes()))
-        }
-        Output::Junit => junit::write(&mut out, outcomes, namespace),
-        Output::Github => github::write(&mut out, outcomes),
-    };
-    ignore_broken_pipe(result.and_then(|()| out.flush()))
 }

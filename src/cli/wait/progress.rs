@@ -8,8 +8,9 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::text::age;
-use crate::cli::{printable::cut, workflow_command::without_commands};
+use crate::render::safe::{cut, without_commands};
+
+use super::age;
 
 /// How often the elapsed time on a terminal is updated.
 const TICK: Duration = Duration::from_secs(1);

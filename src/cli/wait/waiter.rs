@@ -10,17 +10,19 @@ use crate::{
     cli::{
         Failure,
         live::{self, ClusterView, Note, Outage, OutageNews},
-        printable::printable,
     },
     clock::ClusterClock,
+    render::{
+        document::{Detail, End, Outcome},
+        safe::{clean, printable},
+    },
     watch::WatchUpdate,
 };
 
 use super::{
     Cluster,
     decide::{self, Begun, Decision, State},
-    evidence::Logs,
-    outcome::{Detail, End, Outcome, clean, groups},
+    evidence::{Logs, groups},
     outlook::Limits,
     progress::{Line, Progress},
     target::{Target, look_up},

@@ -97,12 +97,13 @@ async fn an_ended_incident_is_kept_over_a_restart_and_one_out_of_view_is_none() 
 
     let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
     let name = format!("{namespace}/mine");
-    let (code, out, err) = ends(&mut orchestr(&["history", &name, "--kubeconfig", kubeconfig]));
+    let (code, out, err) = ends(&mut orchestr(&["show", &name, "--history", "--kubeconfig", kubeconfig]));
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.starts_with(&format!("{name}: 3 incidents ended since ")), "{out}");
     for part in [&format!("{namespace}/web"), "OutOfMemory", "not watched", "NotRunning", "Paused"] {
         assert!(out.contains(part), "{part} is missing from:\n{out}");
     }
-    let (code, _, err) = ends(&mut orchestr(&["history", &format!("{namespace}/other"), "--kubeconfig", kubeconfig]));
+    let (code, _, err) =
+        ends(&mut orchestr(&["show", &format!("{namespace}/other"), "--history", "--kubeconfig", kubeconfig]));
     assert!(code == 2 && err.contains("not found"), "{err}");
 }

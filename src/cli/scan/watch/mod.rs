@@ -79,8 +79,7 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
         updates.push(watch_events(client.clone(), scope.as_deref(), Duration::ZERO).map(Update::Event).boxed());
     }
     let reads = ClusterView::of(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
-    let mut pods = Collector::of_watches(scopes.len(), reads, flags.thresholds.thresholds(), filter);
-    source.cluster.target.name().clone_into(&mut pods.source);
+    let pods = Collector::of_watches(scopes.len(), reads, flags.thresholds.thresholds(), filter);
     let view = View::new(flags.output == Output::Wide);
     let run = Run { source: &source, scopes, clock, pods, view, outage: Outage::default() };
     run.until_interrupted(updates).await
@@ -130,7 +129,7 @@ impl Run<'_> {
                 let is_current = self.pods.failure().is_none();
                 let missing_events = self.pods.view.missing_events().map(Note::as_str);
                 last = Shown { is_synced: self.pods.is_synced(), is_current, outage, missing_events };
-                let again = match self.view.show(&mut self.pods, &last, now) {
+                let again = match self.view.show(&self.pods, &last, now) {
                     Ok(again) => again,
                     // The reader has closed the pipe.
                     Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,

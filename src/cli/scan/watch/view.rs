@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     env,
     io::{self, IsTerminal, Write},
-    mem,
     time::Duration,
 };
 
@@ -13,23 +12,20 @@ use tokio::time::Instant;
 
 use crate::{
     api::{Cause, ProblemKind},
-    cli::{
-        printable::{cut, printable},
-        workflow_command::without_older_form,
-    },
     diagnosis::Finding,
     logs::clean_text,
     pods::{Pod, TEXT_LIMIT},
+    render::{
+        safe::{cut, printable, without_older_form},
+        table::{self, Layout},
+    },
 };
 
 use super::super::{
     collector::Collector,
     counted,
-    logs::Logs,
     output::{note, print_to_stderr},
-    scanned::{Results, Scanned},
-    summary::summary,
-    table::{self, Layout},
+    scanned::summary,
 };
 
 /// How often the ages on a terminal are updated if nothing else changes.
@@ -138,7 +134,7 @@ impl View {
     }
 
     /// Shows the pods if something has changed, and returns when to call this again although nothing changes.
-    pub(super) fn show(&mut self, pods: &mut Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
+    pub(super) fn show(&mut self, pods: &Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
         if self.is_terminal {
             self.draw(pods, shown, now)
         } else {
@@ -149,7 +145,7 @@ impl View {
     fn print(
         &mut self,
         out: &mut impl Write,
-        pods: &mut Collector,
+        pods: &Collector,
         shown: &Shown,
         now: Instant,
     ) -> io::Result<Option<Instant>> {
@@ -172,7 +168,7 @@ impl View {
         Ok(None)
     }
 
-    fn draw(&mut self, pods: &mut Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
+    fn draw(&mut self, pods: &Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
         let (width, height) = terminal_size::terminal_size_of(io::stdout())
             .map_or(SIZE, |(width, height)| (usize::from(width.0), usize::from(height.0)));
         let layout = Layout {
@@ -182,14 +178,8 @@ impl View {
             width: Some(width),
         };
         let rows = rows(&pods.problems);
-        let table = match shown.is_synced {
-            true => with_results(pods, |results| {
-                let mut table = Vec::new();
-                table::write(&mut table, results, layout).map(|()| table)
-            })?,
-            false => Vec::new(),
-        };
-        let table = String::from_utf8_lossy(&table).into_owned();
+        let all = table::Pods { context: "", problems: &pods.problems, now: pods.now() };
+        let table = if shown.is_synced { table::pods([all].into_iter(), layout) } else { String::new() };
         let state = State { header: header(pods, shown, &self.notes), rows };
         let is_due = match &self.last {
             Some((last, at)) => *last != state || now >= *at + AGES,
@@ -208,25 +198,14 @@ impl View {
     }
 }
 
-/// Calls this with the pods in the form that a scan has.
-fn with_results<T>(pods: &mut Collector, then: impl FnOnce(&Results) -> T) -> T {
-    let scanned = Scanned { context: None, collector: mem::take(pods), logs: Logs::default(), notes: Vec::new() };
-    let mut results = Results::one(scanned);
-    let value = then(&results);
-    if let Some(Ok(scanned)) = results.clusters.first_mut() {
-        mem::swap(&mut scanned.collector, pods);
-    }
-    value
-}
-
 /// The sentences above the table. They say that nothing is wrong only if that is known.
-fn header(pods: &mut Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
+fn header(pods: &Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
     let is_known = pods.is_complete() && shown.outage.is_none();
     let mut header = Vec::new();
     match (shown.is_synced, pods.problems.len()) {
         (false, _) => header.push("The pods are being read.".to_owned()),
         (true, 0) if !is_known => header.push("It is not known whether pods have problems.".to_owned()),
-        (true, _) => header.push(with_results(pods, summary)),
+        (true, problems) => header.push(summary(&pods.namespaces().place(), pods.pods, problems, None, 0)),
     }
     header.extend(shown.outage.clone());
     if pods.undecodable > 0 {
@@ -339,7 +318,7 @@ mod tests {
             pods.problems.extend(problem().filter(|_| has_problem));
             let shown = Shown { is_synced: true, is_current, ..Shown::default() };
             let mut out = Vec::new();
-            view.print(&mut out, &mut pods, &shown, Instant::now()).unwrap();
+            view.print(&mut out, &pods, &shown, Instant::now()).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(print(true, false), "");
@@ -356,7 +335,7 @@ mod tests {
         let first = |unjudged: u64| {
             let mut pods = collector(time);
             pods.unjudged = unjudged;
-            header(&mut pods, &Shown { is_synced: true, is_current: true, ..Shown::default() }, &[])
+            header(&pods, &Shown { is_synced: true, is_current: true, ..Shown::default() }, &[])
         };
         assert_eq!(first(0), ["No problems in shop namespace: 1 pod."]);
         let unknown = "It is not known whether pods have problems.";

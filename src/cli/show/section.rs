@@ -1,0 +1,202 @@
+//! A status, or the incidents and pods of it that were selected, as all formats show it.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{
+    api::{Incident, NamespacedName, OrchestrStatus, PodProblem, condition, reason},
+    render::{
+        Timeline,
+        document::{Section, StatusPart, Verdict, headline, no_problems, reasons},
+    },
+};
+
+use super::read::ReadStatus;
+
+/// The fewest digits of an incident's key that select it.
+const KEY_DIGITS: usize = 4;
+/// The operator updates each status at least every five minutes.
+const STALE: SignedDuration = SignedDuration::from_mins(10);
+
+/// What is shown of a status.
+pub(super) struct Selection<'a> {
+    incidents: Vec<&'a Incident>,
+    pods: Vec<&'a PodProblem>,
+    is_everything: bool,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn all(status: &'a OrchestrStatus) -> Self {
+        Self {
+            incidents: status.incidents.iter().collect(),
+            pods: status.problematic_pods.iter().collect(),
+            is_everything: true,
+        }
+    }
+
+    /// What `wanted` names: a pod, the owner of pods (each with or without its namespace), or the key of an incident or
+    /// its beginning. The incidents of a pod are selected with it, as the pods of an incident are.
+    pub(super) fn find(status: &'a OrchestrStatus, wanted: &str) -> Option<Self> {
+        let by_pod: Vec<_> =
+            status.problematic_pods.iter().filter(|pod| names(wanted, &pod.namespace, &pod.name)).collect();
+        if !by_pod.is_empty() {
+            let is_of_a_pod = |incident: &&Incident| by_pod.iter().any(|pod| belongs(pod, incident));
+            return Some(Self {
+                incidents: status.incidents.iter().filter(is_of_a_pod).collect(),
+                pods: by_pod,
+                is_everything: false,
+            });
+        }
+        let has_key = |incident: &Incident| wanted.len() >= KEY_DIGITS && incident.key.starts_with(wanted);
+        let is_wanted = |incident: &&Incident| {
+            has_key(incident)
+                || names(wanted, &incident.namespace, &incident.owner.name)
+                // A pod that the list of pods omits.
+                || incident.example_pods.iter().any(|pod| names(wanted, &incident.namespace, pod))
+        };
+        let incidents: Vec<_> = status.incidents.iter().filter(is_wanted).collect();
+        let is_of_an_incident = |pod: &&PodProblem| incidents.iter().any(|incident| belongs(pod, incident));
+        let pods = status.problematic_pods.iter().filter(is_of_an_incident).collect();
+        (!incidents.is_empty()).then_some(Self { incidents, pods, is_everything: false })
+    }
+}
+
+/// Whether `wanted` is this name, or the namespace and the name.
+fn names(wanted: &str, namespace: &str, name: &str) -> bool {
+    match wanted.split_once('/') {
+        Some((wanted_namespace, wanted)) => wanted_namespace == namespace && wanted == name,
+        None => wanted == name,
+    }
+}
+
+/// Whether a pod is one of an incident. A pod without an owner is its own owner.
+fn belongs(pod: &PodProblem, incident: &Incident) -> bool {
+    let is_owner = match &pod.owner {
+        Some(owner) => *owner == incident.owner,
+        None => incident.owner.name == pod.name,
+    };
+    let has_container = || pod.container_issues.iter().any(|issue| issue.name == incident.container);
+    is_owner
+        && pod.namespace == incident.namespace
+        && pod.kind == incident.kind
+        && (incident.container.is_empty() || pod.container_issues.is_empty() || has_container())
+}
+
+/// Why nothing was selected. A name that is not in the status is not healthy for that reason: it may be misspelt.
+pub(super) fn not_found(object: &NamespacedName, status: &OrchestrStatus, wanted: &str) -> String {
+    let NamespacedName { namespace, name } = object;
+    let omitted = match status.omitted_pods {
+        ..=0 => String::new(),
+        omitted => format!(", but omits {omitted} pods with problems"),
+    };
+    format!("the status of {namespace}/{name} names no pod, owner or incident {wanted:?}{omitted}")
+}
+
+/// The selected parts of the status.
+pub(super) fn of(object: &NamespacedName, read: &ReadStatus, selection: &Selection<'_>) -> Section {
+    let ReadStatus { status, generation, now } = read;
+    let healthy = status.conditions.iter().find(|condition| condition.type_ == condition::PODS_HEALTHY);
+    let (reason, message) = healthy.map_or(("", ""), |condition| (&condition.reason, &condition.message));
+    let unknown = "It is unknown whether the pods are healthy";
+    let (verdict, headline) = match verdict(status) {
+        Verdict::Unhealthy if status.problematic_pod_count == 0 => (Verdict::Unhealthy, "Pods are missing".to_owned()),
+        Verdict::Unhealthy => (Verdict::Unhealthy, headline(status.problematic_pod_count, status.watched_pods)),
+        Verdict::Healthy => (Verdict::Healthy, no_problems(status.watched_pods)),
+        Verdict::Unknown => (Verdict::Unknown, unknown.to_owned()),
+    };
+    let is_everything = selection.is_everything;
+    let listed = selection.pods.len();
+    // Of an object that has always been watched and had no incident, there is nothing to draw.
+    let has_history = !(status.history.is_empty() && status.unwatched.is_empty());
+    Section {
+        verdict,
+        headline,
+        summary: if verdict == Verdict::Healthy { String::new() } else { reasons(message).to_owned() },
+        problematic_pod_count: match usize::try_from(status.problematic_pod_count) {
+            Ok(all) if is_everything => all.max(listed),
+            _ => listed,
+        },
+        incidents: selection.incidents.iter().copied().cloned().collect(),
+        pods: selection.pods.iter().copied().cloned().collect(),
+        not_seen: notes(status, *generation, *now),
+        common_causes: if is_everything { status.common_causes.clone() } else { Vec::new() },
+        status: StatusPart {
+            statement: match (verdict, healthy) {
+                (Verdict::Unknown, Some(_)) => format!("{unknown} ({reason}): {message}"),
+                (Verdict::Unknown, None) => format!("{unknown}."),
+                _ => message.to_owned(),
+            },
+            is_selection: !is_everything,
+            omitted_incidents: if is_everything { status.omitted_incidents } else { 0 },
+            omitted_pods: if is_everything { status.omitted_pods } else { 0 },
+            history: (is_everything && has_history).then(|| Timeline::of(object, status, None, *now)),
+        },
+        subject: format!("{}/{}", object.namespace, object.name),
+        as_of: status.last_check_time.as_ref().map(|time| time.0),
+        now: *now,
+        ..Section::default()
+    }
+}
+
+/// Only the history of an object. It is green only if no incident can be missing that lasts now.
+pub(super) fn of_history(object: &NamespacedName, status: &OrchestrStatus, timeline: Timeline) -> Section {
+    let mut headline = timeline.headline();
+    if let Some(first) = headline.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let verdict = match verdict(status) {
+        Verdict::Healthy if !timeline.is_known_until_now() => Verdict::Unknown,
+        verdict => verdict,
+    };
+    Section {
+        verdict,
+        headline,
+        subject: format!("{}/{}", object.namespace, object.name),
+        as_of: Some(timeline.until),
+        now: timeline.until,
+        status: StatusPart { history: Some(timeline), ..StatusPart::default() },
+        ..Section::default()
+    }
+}
+
+/// Whether the status says that the pods are healthy.
+fn verdict(status: &OrchestrStatus) -> Verdict {
+    let healthy = status.conditions.iter().find(|condition| condition.type_ == condition::PODS_HEALTHY);
+    match healthy.map(|condition| condition.status.as_str()) {
+        Some("True") => Verdict::Healthy,
+        Some("False") => Verdict::Unhealthy,
+        _ => Verdict::Unknown,
+    }
+}
+
+/// Ignored pods, every condition that limits what the status can report, and whether it is old; a sentence each.
+fn notes(status: &OrchestrStatus, generation: Option<i64>, now: Timestamp) -> Vec<String> {
+    let mut notes = Vec::new();
+    match status.ignored_pods {
+        ..=0 => {}
+        1 => notes.push("1 pod with ignored problems.".to_owned()),
+        ignored => notes.push(format!("{ignored} pods with ignored problems.")),
+    }
+    for Condition { type_, status, reason, message, .. } in &status.conditions {
+        match (type_.as_str(), status.as_str()) {
+            (condition::PODS_HEALTHY | condition::STALLED, _) => {}
+            // Warnings follow the number of pods, such as permissions that are missing.
+            (condition::READY, "True") => {
+                notes.extend(message.split_once("; ").map(|(_, warnings)| warnings.to_owned()));
+            }
+            (condition::ALERTS_DELIVERED, "True") => {}
+            (condition::ALERTS_DELIVERED, _) if reason == reason::NOTHING_SENT => {}
+            _ => notes.push(format!("{type_}={status} ({reason}): {message}")),
+        }
+    }
+    if status.last_check_time.as_ref().is_some_and(|time| now.duration_since(time.0) > STALE) {
+        notes.push("The status is old: the operator updates it every few minutes while it runs.".to_owned());
+    }
+    if generation.is_some() && status.observed_generation.is_some() && generation != status.observed_generation {
+        notes.push("The spec was changed since: the status is that of an older spec.".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! The HTML report: one file that loads nothing and contains no script, for people who have no access to the cluster.
+//!
+//! Pure: the same document always gives the same page. Texts that come from a cluster are escaped by `maud` and cleaned by
+//! [`text`]. The Content-Security-Policy of the page allows nothing but its own style sheet, so that no mistake here could
+//! make a browser load or run anything.
+
+mod body;
+mod commands;
+mod fit;
+mod history;
+mod section;
+mod text;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use ring::digest::{SHA256, digest};
+
+use crate::{report::even_share, version::version_and_revision};
+
+use super::document::{Document, Section, Unchecked, Verdict, counted};
+use fit::Shown;
+use text::untrusted;
+
+const STYLE: &str = include_str!("style.css");
+/// The part of the page for everything but workloads, pods and logs, in bytes.
+const FRAMES: usize = 400_000;
+/// The part of the page for the names of clusters that could not be checked, in bytes.
+const FAILED: usize = 100_000;
+/// How many limits and common causes of a cluster are shown: the most of these that have room, or none.
+const ITEMS: [usize; 4] = [20, 10, 5, 1];
+
+/// When and in which cluster workloads were checked.
+#[derive(Clone, Copy, Debug)]
+struct Origin<'a> {
+    as_of: Option<Timestamp>,
+    /// The context of the cluster, if the page is about several.
+    context: Option<&'a str>,
+}
+
+impl<'a> Origin<'a> {
+    fn of(section: &'a Section) -> Self {
+        Self { as_of: section.as_of, context: section.context.as_deref() }
+    }
+}
+
+/// A cluster that is shown.
+struct Part<'a> {
+    section: &'a Section,
+    /// How many limits, and how many common causes, are shown.
+    items: usize,
+}
+
+/// Renders the page, which is less than 1 MB. Clusters, pods and the beginnings of logs that have no room are left out, and
+/// counted on the page.
+pub(crate) fn page(document: &Document) -> String {
+    let parts = parts(document);
+    let nothing: Vec<_> = parts.iter().map(|_| Shown::NOTHING).collect();
+    let used = frame(document, &parts, &nothing).into_string().len();
+    let shown = fit::fit(parts.iter().map(|part| part.section), used);
+    frame(document, &parts, &shown).into_string()
+}
+
+/// The clusters that have room, in the order of the page. Those that are not healthy are chosen first.
+fn parts(document: &Document) -> Vec<Part<'_>> {
+    let all = ITEMS.first().copied().unwrap_or_default();
+    if !document.is_named {
+        return document.sections().map(|section| Part { section, items: all }).collect();
+    }
+    let size = |number: usize, section, items| (items, article_size(number, &Part { section, items }));
+    let mut order: Vec<_> = (1..).zip(document.sections()).collect();
+    let share = even_share(order.iter().map(|(number, section)| size(*number, section, all).1).collect(), FRAMES);
+    order.sort_by_key(|(_, section)| section.verdict == Verdict::Healthy);
+    let mut room = FRAMES;
+    let mut chosen = Vec::new();
+    for (number, section) in order {
+        let mut sizes = ITEMS.into_iter().map(|items| size(number, section, items));
+        let (items, size) = sizes.find(|(_, size)| *size <= share).unwrap_or_else(|| size(number, section, 0));
+        if let Some(rest) = room.checked_sub(size) {
+            room = rest;
+            chosen.push((number, Part { section, items }));
+        }
+    }
+    chosen.sort_by_key(|(number, _)| *number);
+    chosen.into_iter().map(|(_, part)| part).collect()
+}
+
+/// The size of the part of the page about a cluster, without its workloads.
+fn article_size(number: usize, part: &Part<'_>) -> usize {
+    html! { (row(number, part.section)) (article(number, part, &Shown::NOTHING)) }.into_string().len()
+}
+
+/// The page, with its head, the policy and the style sheet.
+fn frame(document: &Document, parts: &[Part<'_>], shown: &[Shown<'_>]) -> Markup {
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        BASE64_STANDARD.encode(digest(&SHA256, STYLE.as_bytes()))
+    );
+    let commands = match document.is_named {
+        true => "kubectl commands contain the context of the cluster.",
+        false => "kubectl commands use your current context.",
+    };
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="referrer" content="no-referrer";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (document.headline) " – Orchestr" }
+                // The only text that is not escaped. It is a constant.
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header class=(tone(document.verdict)) {
+                    h1 { (document.headline) }
+                    @match parts.first().filter(|_| !document.is_named) {
+                        Some(part) => (body::header(part.section)),
+                        None => (body::meta(&document.subject, document.sections().filter_map(|own| own.as_of).max())),
+                    }
+                }
+                main {
+                    @if document.is_named { (clusters(document, parts)) }
+                    @for ((number, part), shown) in (1..).zip(parts).zip(shown) {
+                        @if document.is_named { (article(number, part, shown)) }
+                        @else { (body::body(part.section, shown, part.items)) }
+                    }
+                }
+                footer { "Written by Orchestr " (version_and_revision()) ". " (commands) }
+            }
+        }
+    }
+}
+
+/// The class of a header.
+fn tone(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Healthy => "good",
+        Verdict::Unhealthy => "bad",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// Which clusters were checked, and which were not.
+fn clusters(document: &Document, parts: &[Part<'_>]) -> Markup {
+    let omitted = document.sections().count() - parts.len();
+    let failures = failures(document);
+    let unnamed = document.unchecked().count() - failures.len();
+    html! {
+        @if !failures.is_empty() || omitted > 0 {
+            section class="notice" {
+                h2 { "What this page does not show" }
+                ul {
+                    @for failure in &failures { (failure) }
+                    @if unnamed > 0 { li { (clusters_of(unnamed, "more")) " that could not be checked" } }
+                    @if omitted > 0 { li { (clusters_of(omitted, "checked")) " without room on this page" } }
+                }
+            }
+        }
+        @if !parts.is_empty() {
+            section {
+                h2 { "Clusters" }
+                table {
+                    thead { tr { th scope="col" { "Cluster" } th scope="col" { "Result" } } }
+                    tbody { @for (number, part) in (1..).zip(parts) { (row(number, part.section)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Such as `2 more clusters`.
+fn clusters_of(count: usize, which: &str) -> String {
+    counted(i64::try_from(count).unwrap_or(i64::MAX), &format!("{which} cluster"))
+}
+
+/// The clusters that could not be checked, as far as they have room.
+fn failures(document: &Document) -> Vec<Markup> {
+    let mut room = FAILED;
+    let items = document.unchecked().map(|Unchecked { context, why }| {
+        html! { li { (untrusted(context)) " could not be checked: " (untrusted(why)) } }
+    });
+    items.take_while(|item| room.checked_sub(item.0.len()).inspect(|rest| room = *rest).is_some()).collect()
+}
+
+/// The row of a cluster in the table of all clusters.
+fn row(number: usize, section: &Section) -> Markup {
+    html! {
+        tr {
+            th scope="row" { a href={ "#c" (number) } { (name(section)) } }
+            td class=[(section.verdict == Verdict::Unhealthy).then_some("reason")] { (section.headline) }
+        }
+    }
+}
+
+/// The report of a cluster.
+fn article(number: usize, part: &Part<'_>, shown: &Shown<'_>) -> Markup {
+    let Part { section, items } = part;
+    html! {
+        article class=(tone(section.verdict)) {
+            h2 id={ "c" (number) } { (name(section)) ": " (section.headline) }
+            (body::header(section))
+            (body::body(section, shown, *items))
+        }
+    }
+}
+
+fn name(section: &Section) -> Markup {
+    untrusted(section.context.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

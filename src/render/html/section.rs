@@ -1,0 +1,202 @@
+//! The markup of a workload and its pods.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::api::{ContainerIssue, Incident, LogSource, PodProblem};
+
+use super::{
+    super::{
+        document::{affected, cause, counted, log_name, ownership},
+        text::kind,
+    },
+    Origin, commands,
+    fit::Workload,
+    text::{ago, log_end, log_text, shortened, since, untrusted},
+};
+
+/// How many incidents of a workload are shown.
+const INCIDENTS: usize = 20;
+/// How many changes of a revision are shown.
+const CHANGES: usize = 20;
+/// How many containers of a pod are shown.
+const CONTAINERS: usize = 10;
+/// How many lines of evidence for a pod are shown.
+const EVIDENCE: usize = 10;
+
+/// The size of the sentence about pods that are left out, in bytes.
+const OMITTED_PODS: usize = 120;
+
+/// The size of a workload without its pods, with its rows in the overview.
+pub(super) fn frame_size(workload: &Workload<'_>, origin: Origin<'_>) -> usize {
+    // The longest position that the links may have.
+    let position = 9999;
+    let frame = html! { (rows(position, workload, origin)) section { (head(position, workload, origin)) } };
+    let may_omit_pods = workload.problematic_pods > 1 || workload.pods.is_empty();
+    frame.into_string().len() + if may_omit_pods { OMITTED_PODS } else { 0 }
+}
+
+/// The rows of a workload in the overview.
+pub(super) fn rows(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
+    let name = format!("{}/{}", workload.namespace, workload.owner.name);
+    html! {
+        @for incident in workload.incidents.iter().take(INCIDENTS) {
+            tr {
+                th scope="row" { a href={ "#w" (position) } { (untrusted(&name)) } }
+                td class="reason" { (untrusted(&incident.reason)) }
+                td { (cause(incident.cause)) }
+                td { (affected(incident)) }
+                td { (ago(incident.since.0, origin.as_of)) }
+                td { (untrusted(&incident.message)) }
+            }
+        }
+    }
+}
+
+/// A workload with its pods, the first of which may be open.
+pub(super) fn section(
+    position: usize,
+    workload: &Workload<'_>,
+    origin: Origin<'_>,
+    open: bool,
+    log_bytes: usize,
+) -> Markup {
+    let omitted_pods = workload.problematic_pods.saturating_sub(workload.pods.len());
+    html! {
+        section {
+            (head(position, workload, origin))
+            @for (index, own) in workload.pods.iter().enumerate() {
+                (pod(own, origin, open && index == 0, log_bytes))
+            }
+            @if omitted_pods > 0 {
+                p class="omitted" {
+                    (omitted_pods) " more " (if omitted_pods == 1 { "pod" } else { "pods" })
+                    " with problems, which this page leaves out"
+                }
+            }
+        }
+    }
+}
+
+/// What is known about a workload beside its pods.
+fn head(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
+    let Workload { namespace, owner, incidents, .. } = workload;
+    let name = html! {
+        (untrusted(&format!("{namespace}/{}", owner.name))) " " small { (untrusted(&owner.kind)) }
+    };
+    html! {
+        @if origin.context.is_some() { h4 id={ "w" (position) } { (name) } } @else { h3 id={ "w" (position) } { (name) } }
+        @for own in incidents.iter().take(INCIDENTS) { (incident(own, origin.as_of)) }
+        @if incidents.len() > INCIDENTS {
+            p { "and " (incidents.len() - INCIDENTS) " more incidents, which this page leaves out" }
+        }
+        (command_lines(&commands::of_owner(origin.context, namespace, owner, incidents)))
+    }
+}
+
+fn incident(incident: &Incident, as_of: Option<Timestamp>) -> Markup {
+    html! {
+        p {
+            strong class="reason" { (untrusted(&incident.reason)) } " " (untrusted(&incident.message))
+            br;
+            small {
+                @if !cause(incident.cause).is_empty() { "cause " (cause(incident.cause)) ", " }
+                @if !incident.container.is_empty() { "container " (untrusted(&incident.container)) ", " }
+                (affected(incident)) ", " (since(incident.since.0, as_of))
+            }
+            @let ownership = ownership(incident);
+            @if !ownership.is_empty() { br; small { (untrusted(&ownership)) } }
+        }
+        @if let Some(revision) = &incident.revision {
+            p {
+                "Only revision " (untrusted(&revision.name)) " fails; of the one before, "
+                (counted(revision.healthy_before, "healthy pod")) " still run."
+            }
+            @if !revision.changes.is_empty() {
+                ul {
+                    @for change in revision.changes.iter().take(CHANGES) { li { "changed: " (untrusted(change)) } }
+                    @if revision.changes.len() > CHANGES { li { "and " (revision.changes.len() - CHANGES) " more" } }
+                }
+            }
+        }
+    }
+}
+
+/// A pod with its containers, and at most this many bytes of each log.
+pub(super) fn pod(pod: &PodProblem, origin: Origin<'_>, open: bool, log_bytes: usize) -> Markup {
+    let Origin { as_of, context } = origin;
+    let hidden = pod.container_issues.len().saturating_sub(CONTAINERS);
+    html! {
+        details class="pod" open[open] {
+            summary {
+                (untrusted(&pod.name)) " " strong class="reason" { (untrusted(&pod.status)) } " "
+                small {
+                    @if pod.reason != pod.status { (untrusted(&pod.reason)) ", " }
+                    @if !pod.node.is_empty() { "on " (untrusted(&pod.node)) ", " }
+                    (ago(pod.since.0, as_of))
+                }
+            }
+            p { (untrusted(&pod.message)) }
+            @if !pod.evidence.is_empty() {
+                ul {
+                    @for evidence in pod.evidence.iter().take(EVIDENCE) { li { "evidence: " (untrusted(evidence)) } }
+                    @if pod.evidence.len() > EVIDENCE { li { "and " (pod.evidence.len() - EVIDENCE) " more" } }
+                }
+            }
+            @for issue in shown_containers(pod) { (container(issue, as_of)) (log(issue, log_bytes)) }
+            @if hidden > 0 { p { "and " (counted(i64::try_from(hidden).unwrap_or(i64::MAX), "more container")) } }
+            (command_lines(&commands::of_pod(context, pod)))
+        }
+    }
+}
+
+pub(super) fn shown_containers(pod: &PodProblem) -> &[ContainerIssue] {
+    pod.container_issues.get(..CONTAINERS).unwrap_or(&pod.container_issues)
+}
+
+fn container(issue: &ContainerIssue, as_of: Option<Timestamp>) -> Markup {
+    html! {
+        p {
+            (kind(issue.kind)) " " b { (untrusted(&issue.name)) } ": " (format!("{:?}", issue.state))
+            @if !issue.reason.is_empty() { " (" (untrusted(&issue.reason)) ")" }
+            @if issue.restarts > 0 { ", " (counted(issue.restarts.into(), "restart")) }
+            @if let Some(last) = &issue.last_termination {
+                ", terminated "
+                @if let Some(time) = &last.finished_at { (ago(time.0, as_of)) " " }
+                "with exit code " (last.exit_code)
+                @if !last.reason.is_empty() && last.reason != issue.reason { " (" (untrusted(&last.reason)) ")" }
+            }
+        }
+    }
+}
+
+fn log(issue: &ContainerIssue, log_bytes: usize) -> Markup {
+    let Some(source) = log_name(issue.log_source) else {
+        let is_missing = issue.log_source == Some(LogSource::Unavailable);
+        return html! { @if is_missing { p { "no log: " (untrusted(&issue.log_note)) } } };
+    };
+    let end = log_end(&issue.logs, log_bytes);
+    let (lines, all) = (end.lines().count(), issue.logs.lines().count());
+    let note = Some(shortened(&issue.log_note)).filter(|note| !note.is_empty());
+    let cut = match (end.len() < issue.logs.len(), end.is_empty()) {
+        (false, _) => None,
+        (true, true) => Some("left out: no room".to_owned()),
+        (true, false) => Some(format!("the last {lines} of {all} lines")),
+    };
+    let notes: Vec<_> = note.into_iter().chain(cut).collect();
+    html! {
+        details class="log" open {
+            summary {
+                (source) " of " (untrusted(&issue.name))
+                @if !notes.is_empty() { " (" bdi { (notes.join("; ")) } ")" }
+            }
+            @if issue.logs.is_empty() { p { "It is empty." } }
+            // `dir` isolates the log as well, and finds the direction of each line.
+            @if !end.is_empty() { pre dir="auto" { samp { (log_text(end)) } } }
+        }
+    }
+}
+
+fn command_lines(commands: &[String]) -> Markup {
+    html! { @if !commands.is_empty() { pre class="commands" { code { (commands.join("\n")) } } } }
+}

@@ -1,0 +1,26 @@
+//! What commands print. A command fills a [`Document`], [`Outcome`]s, a [`Timeline`] or an [`Explanation`], and each format is one
+//! file, which is pure: it returns a string, and only the command prints it.
+//!
+//! Texts from a cluster may come from anyone. [`safe`] makes them harmless for terminals, documents and GitHub's runner.
+
+pub(crate) mod document;
+pub(crate) mod explanation;
+pub(crate) mod github;
+mod grid;
+pub(crate) mod groups;
+pub(crate) mod html;
+pub(crate) mod json;
+pub(crate) mod junit;
+pub(crate) mod markdown;
+pub(crate) mod safe;
+pub(crate) mod table;
+pub(crate) mod text;
+mod timeline;
+
+#[cfg(doc)]
+use document::{Document, Outcome};
+#[cfg(doc)]
+use explanation::Explanation;
+pub(crate) use timeline::Timeline;
+#[cfg(test)]
+pub(crate) use timeline::tests as history_of_tests;
