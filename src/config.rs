@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timings_of_the_operator_are_those_that_the_documentation_states() {
+    fn the_timings_are_those_of_the_documentation() {
         assert_eq!(
             Timings::default(),
             Timings {

@@ -118,7 +118,7 @@ mod tests {
     use crate::api::{GoDuration, Match};
 
     #[test]
-    fn validates_each_webhook_and_rejects_a_name_that_is_used_twice() {
+    fn validates_each_webhook_and_rejects_equal_names() {
         let named = |names: &[&str]| -> Vec<Webhook> {
             let webhook = |name: &&str| Webhook { name: (*name).to_owned(), ..webhook(WebhookFormat::Slack) };
             names.iter().map(webhook).collect()

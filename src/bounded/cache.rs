@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_with_the_most_loses_what_it_has_not_used_for_longest() {
+    fn the_largest_namespace_loses_what_it_used_least_recently() {
         let (a, b) = (namespace("a"), namespace("b"));
         let mut cache = WeightedCache::new(100, 1);
         cache.insert(1, (), 30, &b);

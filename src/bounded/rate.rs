@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_namespace_has_a_rate_of_its_own_and_full_buckets_are_forgotten() {
+    fn each_namespace_has_a_rate_and_full_buckets_are_forgotten() {
         let (mut rates, start) = (Rates::default(), Instant::now());
         let (interval, burst) = (Duration::from_secs(6), Duration::from_secs(6 * 49));
         // 38 objects a second for an hour, each with an event.

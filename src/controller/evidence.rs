@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_changes_a_status_only_when_the_count_has_doubled() {
+    fn a_repetition_changes_a_status_when_its_count_doubles() {
         let (mut evidence, now) = evidence([None]);
         let pod = NewEvidence::AboutPod(Uid::from_text("5"));
         let mut changes = 0;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_could_not_be_masked_are_shown_as_masks_and_not_asked_for_again() {
+    fn texts_that_could_not_be_masked_are_shown_as_masks() {
         let mut texts = MaskedTexts::default();
         let object = NamespacedName::new("team", "first");
         let policy = policy("card [0-9]+");

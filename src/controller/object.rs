@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_older_status_of_a_cluster_that_went_back_and_keeps_what_was_sent() {
+    fn takes_the_older_status_of_a_restored_cluster() {
         let with_webhook = |version: u32, alerts: u32| -> StoredObject {
             let object = json!({
                 "apiVersion": "kopf.dev/v1", "kind": "Orchestr",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_delivery_state_that_another_client_changed_before_the_answer() {
+    fn reports_delivery_state_that_another_client_changed() {
         let mut object = Object::new(&observed(9, 1), Some(0), Instant::now());
         let with_webhook = |version: u32| {
             let object = json!({

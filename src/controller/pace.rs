@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_with_expensive_objects_does_not_make_others_pause() {
+    fn expensive_objects_pause_only_their_own_namespace() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         let (mut now, mut longest) = (start, Duration::ZERO);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_one_object_of_a_namespace_at_a_time_and_its_last_version_only() {
+    fn checks_the_last_version_of_one_object_at_a_time() {
         let spec = json!({"alerts": {"checkRunningPods": true}, "logs": {"redactPatterns": ["[0-9"]}});
         let settings = Settings::unchecked(&serde_json::from_value(spec).unwrap()).unwrap();
         let mut checks = PatternChecks::default();

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_retried_with_growing_delays_until_the_spec_changes() {
+    fn a_failed_write_is_retried_with_growing_delays() {
         let (mut queue, key, mut now) = with_dirty_object();
         for failures in 1..=5 {
             assert_eq!(queue.next(now).as_ref(), Some(&key));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_waits_for_a_permit_is_reconciled_once_a_second_and_then_waits_for_no_logs() {
+    fn an_object_without_a_permit_is_reconciled_once_a_second() {
         let start = Instant::now();
         let mut queue = WorkQueue::new(start, Timings::default());
         let mut permits = Vec::new();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn another_namespace_waits_for_one_reconcile_however_many_objects_are_due() {
+    fn another_namespace_waits_for_one_reconcile_at_most() {
         const COST: Duration = Duration::from_millis(20);
         let start = Instant::now();
         let mut queue = WorkQueue::new(start, Timings::default());

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn compares_a_revision_again_if_another_one_before_it_is_healthy() {
+    fn compares_a_revision_again_if_its_predecessor_changes() {
         let (mut rollouts, now) = (Rollouts::default(), Instant::now());
         let pod = pod("ReplicaSet", "cart-three", "pod-template-hash", "three");
         let after = |hash| RolloutQuery::new(&pod, "three", &HealthyBefore { hash, pods: 1 }).unwrap();

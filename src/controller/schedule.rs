@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_no_logs_after_they_were_late_until_they_come_in_time() {
+    fn late_logs_are_waited_for_once_they_come_in_time() {
         let start = Instant::now();
         let mut schedule = Schedule::new(&Timings::default());
         let mut lacks_logs = |at: Instant, arrived: Instant| {

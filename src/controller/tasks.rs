@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_on_another_thread_always_has_a_result_and_returns_its_permit() {
+    async fn work_on_another_thread_returns_result_and_permit() {
         let mut tasks = tasks();
         let permits = Arc::new(Semaphore::new(1));
         for (key, panics) in [("first", true), ("second", false), ("third", true)] {

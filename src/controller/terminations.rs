@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_a_recent_failure_of_a_pod_without_earlier_version_once() {
+    fn counts_a_recent_failure_of_a_new_pod_once() {
         let mut terminations = Terminations::default();
         let failed = pod(1, Some(oom(1)), None);
         assert_eq!(terminations.record(&failed, None, at(NOW + 60)), ["OOMKilled"]);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unread_job_may_be_that_of_its_own_alert_or_of_its_cron_job() {
+    fn an_unread_job_may_be_that_of_an_alert_or_a_cron_job() {
         let mut unread = UnreadJobs::default();
         for name in ["nightly-29", "nightly-30", "sums"] {
             unread.add(&pod("shop", name), &job(name));

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lived_pods_of_unreadable_jobs_hold_a_status_back_for_a_minute_at_most() {
+    fn unreadable_jobs_hold_a_status_back_for_a_minute() {
         let start = Instant::now();
         let pods: Vec<_> = (0..10).map(|index| failed_pod(&index.to_string())).collect();
         let mut outage = Outage::default();
@@ -339,7 +339,7 @@ mod tests {
 
     /// As after a failover with more Jobs than can be read within a minute.
     #[test]
-    fn an_old_failure_is_unknown_for_ten_minutes_unless_it_was_reported() {
+    fn an_unreported_old_failure_is_unknown_for_ten_minutes() {
         let start = Instant::now();
         let wall: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
         let failed = |job: &str, minutes: u64| {

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_an_interruption_after_a_minute_until_the_watch_has_caught_up() {
+    fn reports_an_interruption_until_the_watch_catches_up() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_needs_older_failures_waits_for_a_list_with_them() {
+    fn an_object_waits_for_the_list_with_older_failures() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let (mut state, a) = listed(start);

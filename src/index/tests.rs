@@ -325,7 +325,7 @@ fn of_deployment(number: u64, created: &str, phase: &str, failed: bool) -> Box<P
 }
 
 #[test]
-fn a_failed_pod_is_replaced_once_a_younger_pod_of_its_owner_was_healthy() {
+fn a_healthy_younger_pod_replaces_a_failed_one() {
     let mut index = Index::new(LOOKBACK);
     let failed = of_deployment(1, "2025-11-03T11:50:00Z", "Failed", false);
     assert!(!index.has_pods_of("shop", "Deployment", "web"));

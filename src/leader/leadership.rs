@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_ends_with_the_lease_and_lasts_as_long_as_it_is_renewed() {
+    async fn a_request_lasts_as_long_as_the_lease() {
         let leadership = Leadership::follower();
         leadership.lead(soon(), 1);
         assert_eq!(leadership.guard(pending::<()>()).await, Err(NotLeader));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_is_ready_after_the_lease_has_ended_makes_no_progress() {
+    async fn a_request_makes_no_progress_after_the_lease() {
         // As after SIGCONT: the request and the timer are ready at the same time.
         let leadership = Leadership::follower();
         leadership.lead(soon(), 1);

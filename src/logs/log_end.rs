@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_a_credential_that_the_kept_end_shows_and_hides_its_bytes_from_debug() {
+    fn masks_a_credential_in_the_kept_end() {
         let end = read("password=hunter2\nlast\n", Need::LEAST);
         assert_eq!(end.show(&policy(20, 4096), "").text, format!("password={MASK}\nlast"));
         let open = LogPolicy { redact: false, ..policy(20, 4096) };

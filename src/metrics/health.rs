@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_that_fails_for_more_than_ten_minutes_is_no_delivery() {
+    fn a_webhook_that_fails_for_ten_minutes_is_no_delivery() {
         let (health, start) = (Health::default(), Instant::now());
         health.set_synced(true);
         health.set_leader(true);

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_list_hides_neither_beginnings_nor_ends_in_other_namespaces() {
+    fn a_full_list_shows_changes_in_other_namespaces() {
         let evil = || (0..500).map(|n| crashing("evil", &format!("e{n:03}"), "Error", 500 + n));
         let with = |others: &[(&str, i64)]| {
             let others: Vec<_> = others.iter().map(|(owner, since)| crashing("shop", owner, "Error", *since)).collect();

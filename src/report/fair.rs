@@ -99,7 +99,7 @@ mod tests {
     };
 
     #[test]
-    fn prefers_one_pod_of_each_incident_then_a_second_then_recent_pods() {
+    fn prefers_pods_of_each_incident_in_turn_then_recent_ones() {
         // Incidents are ordered by the time at which their oldest pod failed: web, cart, train.
         let pods = [
             ("web", 300),
@@ -164,7 +164,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_choice_is_within_its_room_and_takes_the_first_of_each_namespace(
+        fn the_choice_takes_the_first_of_each_namespace(
             items in vec((select(vec!["a", "b", "c", "d"]), 1_usize..50), 0..60),
             max in 1_usize..40,
             bytes in 0_usize..1_000,

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_incident_of_a_status_with_the_same_key_but_another_owner_is_another_one() {
+    fn equal_keys_of_different_owners_are_different_incidents() {
         let identity = Identity {
             namespace: "shop",
             owner_kind: "Deployment",

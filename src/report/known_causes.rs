@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incident_without_a_proof_keeps_its_cause_while_nothing_contradicts_it() {
+    fn an_unproven_cause_stays_until_it_is_contradicted() {
         let earlier = explained(Cause::LivenessProbe, "killed");
         let (messages, of_incident) = collect(&[explained(Cause::Signal, "exit 137")], Some(&earlier));
         assert_eq!(of_incident.as_deref(), Some("killed"));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_fraction_of_the_status_and_less_after_the_tracker_has_resumed() {
+    fn takes_a_fraction_of_the_status() {
         let status = large(1);
         let size = serde_json::to_vec(&status).unwrap().len();
         assert!(size > 100_000, "{size}");

@@ -364,7 +364,7 @@ fn a_continued_problem_keeps_its_start_time() {
 }
 
 #[test]
-fn a_condition_keeps_its_transition_time_while_its_status_stays() {
+fn a_condition_keeps_its_time_while_its_status_stays() {
     let times = |status: &OrchestrStatus| -> Vec<_> {
         status.conditions.iter().map(|condition| condition.last_transition_time.0.as_second()).collect()
     };
@@ -460,7 +460,7 @@ fn masks_credentials_in_messages() {
 }
 
 #[test]
-fn masks_credentials_that_control_characters_hide_in_events_and_messages() {
+fn masks_credentials_hidden_by_control_characters() {
     for secret in ["\u{1b}[31mpassword\u{1b}[0m=hunter2", "passw\u{200e}ord=hunter2", "passw\u{0}ord=hunter2"] {
         let words = format!("Readiness probe failed: login {secret} refused");
         let json = serde_json::json!({

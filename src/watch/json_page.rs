@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn returns_each_object_and_the_metadata_however_the_bytes_arrive() {
+    fn returns_each_object_however_the_bytes_arrive() {
         let objects = [
             r#"{"metadata":{"name":"a"},"spec":{"items":[{"x":1},{"y":[2]}]}}"#,
             r#"{"text":"a \" brace } and ] and { and \\"}"#,

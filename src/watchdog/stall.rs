@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_stop_is_noticed_even_if_its_loop_makes_progress() {
+    fn a_process_that_does_not_stop_is_noticed() {
         let mut stall = Stall::default();
         stall.look(1, SECOND);
         stall.stop();

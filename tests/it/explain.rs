@@ -132,7 +132,7 @@ async fn explains_which_configuration_of_a_pod_is_missing() {
 }
 
 #[tokio::test]
-async fn distinguishes_healthy_and_settling_pods_and_reports_wrong_names() {
+async fn distinguishes_healthy_from_settling_pods() {
     let env = TestEnv::new("explain-well").await;
     let mut status = healthy();
     status["conditions"][1]["lastTransitionTime"] = json!(ago(26 * 3600 + 1800));

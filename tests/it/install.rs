@@ -259,7 +259,7 @@ pub(crate) async fn bind(plane: &ControlPlane, namespace: &str, role: &str, user
 }
 
 #[tokio::test]
-async fn the_tenancy_policy_limits_an_object_to_the_rights_of_its_writer() {
+async fn the_policy_limits_an_object_to_the_rights_of_its_writer() {
     let plane = installed().await;
     crate::support::install_crd(plane).await;
     let namespace = plane.namespace("tenant").await.unwrap();

@@ -118,7 +118,7 @@ fn the_limit_explains_no_other_error_than_an_oom_kill() {
 }
 
 #[test]
-fn a_log_that_the_runtime_lost_is_that_of_the_previous_instance() {
+fn a_lost_log_is_that_of_the_previous_instance() {
     let lost = case("lost")
         .app(after(termination(1, "Error", 40), 1, ended("app", termination(137, "Unknown", 50))))
         .with(|pod| pod["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "".into());
@@ -234,7 +234,7 @@ fn a_crash_is_over_only_when_the_readiness_probe_passes() {
 }
 
 #[test]
-fn a_loop_of_exit_code_0_is_a_crash_even_while_the_container_runs() {
+fn a_running_loop_of_exit_code_0_is_a_crash() {
     // As recorded: ended at 2, held back for ten seconds, started at 14.
     let ended_at = |seconds| termination(0, "Completed", seconds);
     let held_back = case("silent").app(after(ended_at(2), 2, running("app", 14))).ready(14);
@@ -273,7 +273,7 @@ fn with_start(mut termination: Value, seconds: i64) -> Value {
 }
 
 #[test]
-fn a_completed_container_is_healthy_only_if_it_is_not_restarted() {
+fn a_completed_container_is_healthy_if_it_stays_so() {
     let recovered = |policy: &str| {
         let case =
             case("worker").app(after(termination(1, "Error", 50), 3, ended("app", termination(0, "Completed", 70))));
@@ -460,7 +460,7 @@ fn ignores_a_recreated_mirror_pod() {
 }
 
 #[test]
-fn gives_a_failed_pull_the_same_reason_before_and_during_its_back_off() {
+fn a_failed_pull_has_one_reason_before_and_during_back_off() {
     for (waits, reason) in [
         ("ErrImagePull", "ImagePullBackOff"),
         ("ImagePullBackOff", "ImagePullBackOff"),

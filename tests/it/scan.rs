@@ -259,7 +259,7 @@ fn uses_the_events_in_a_file_as_evidence() {
 
 /// As the operator judges them.
 #[test]
-fn a_file_shows_which_pods_were_replaced_and_which_runs_superseded() {
+fn a_file_shows_replaced_pods_and_superseded_runs() {
     let now = jiff::Timestamp::now();
     let scan = |objects: &[Value]| {
         let (code, out, _) = fed(&["scan", "-f", "-", "-o", "json"], &list(objects));

@@ -149,7 +149,7 @@ fn keeps_the_incident_on_the_container_that_crashed_first() {
 }
 
 #[test]
-fn reports_alternating_crashes_and_start_errors_as_one_incident() {
+fn alternating_crashes_and_start_errors_are_one_incident() {
     let loop_of = |failures: &[Value]| -> Vec<(i64, Value)> {
         let mut versions = vec![(0, waiting("app", "ContainerCreating", ""))];
         for (restarts, failure) in (0..).zip(failures) {

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_transition_time_until_the_status_changes_and_is_absent_without_webhooks() {
+    fn keeps_the_transition_time_until_the_status_changes() {
         let good = state("good", true, None);
         let webhooks = || [WebhookSummary { state: &good, unusable: None, unreadable: None }];
         let first = delivered_condition(&webhooks(), &[], 1, None, Timestamp::UNIX_EPOCH).unwrap();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_by_content_are_400_413_422_and_successes_that_say_so() {
+    fn recognizes_refusals_by_content() {
         let teams = |error: &str| format!("Webhook message delivery failed with error: {error} with ContextId tcid=0");
         let http = |status: u16| teams(&format!("Microsoft Teams endpoint returned HTTP error {status}"));
         for (format, status, body, expected) in [

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_keeps_its_own_texts_although_others_have_other_ones() {
+    fn an_object_keeps_its_texts_whatever_others_have() {
         let mut shared = SharedTexts::default();
         let mut objects = [incidents(100, "a"), incidents(100, "b")];
         objects.iter_mut().for_each(|object| shared.share("shop", object, &[]));

@@ -131,7 +131,7 @@ fn names_the_field_of_an_invalid_value() {
 }
 
 #[test]
-fn a_silence_holds_from_its_beginning_until_just_before_its_end() {
+fn a_silence_includes_its_beginning_and_excludes_its_end() {
     let spec = json!([silence(json!({"from": "2026-12-01T07:00:00+01:00", "comment": "JIRA-1"}))]);
     let rules = rules(spec, json!([])).unwrap();
     for (now, active, expired) in [
@@ -209,7 +209,7 @@ fn numbered(number: usize) -> Incident {
 }
 
 #[test]
-fn evaluates_each_rule_once_for_incidents_with_the_same_namespace_and_reasons() {
+fn evaluates_each_rule_once_for_equal_incidents() {
     let now = at("2026-11-30T12:00:00Z");
     let rules = largest_rules("pod-1*-");
     let incidents: Vec<Incident> = (0..1_500).map(numbered).collect();

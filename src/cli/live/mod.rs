@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn keeps_what_is_known_of_a_job_after_an_error_until_it_is_not_needed() {
+    async fn keeps_what_is_known_of_a_job_after_an_error() {
         let read = |question| async move { (question, Answer::Job(JobReading::Unavailable)) }.boxed();
         let reads = Reads::by(Box::new(read), Duration::ZERO);
         let mut view = ClusterView { reads: Some(reads), ..ClusterView::default() };

@@ -25,7 +25,7 @@ fn done(text: &str) -> Progress {
 const UNSEEN: Progress = Progress::Unobserved(UNOBSERVED);
 
 #[test]
-fn a_deployment_is_done_when_all_replicas_are_updated_and_available() {
+fn a_deployment_is_done_when_all_replicas_are_updated() {
     let progress = |spec: Value, status: Value| {
         let mut full = json!({"selector": {}, "template": {}});
         full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -72,7 +72,7 @@ fn a_deployment_is_done_when_all_replicas_are_updated_and_available() {
 }
 
 #[test]
-fn a_stateful_set_is_done_when_all_pods_beyond_its_partition_are_updated() {
+fn a_stateful_set_is_done_beyond_its_partition() {
     let progress = |spec: Value, status: Value| {
         let mut full =
             json!({"selector": {}, "template": {}, "replicas": 3, "updateStrategy": {"type": "RollingUpdate"}});
@@ -102,7 +102,7 @@ fn a_stateful_set_is_done_when_all_pods_beyond_its_partition_are_updated() {
 }
 
 #[test]
-fn a_daemon_set_is_done_when_each_node_has_an_updated_available_pod() {
+fn a_daemon_set_is_done_when_each_node_has_an_updated_pod() {
     let progress = |strategy: &str, status: Value| {
         progress(Kind::DaemonSet, json!({"selector": {}, "template": {}, "updateStrategy": {"type": strategy}}), status)
     };

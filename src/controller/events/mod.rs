@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_namespaces_with_the_most_dropped_events_and_counts_the_others() {
+    fn names_the_namespaces_with_the_most_dropped_events() {
         let namespaces = (0..12).map(|number| (format!("team-{number:02}"), 10 + number)).collect();
         let named = most_dropped(namespaces);
         assert_eq!((named.len(), &named[0], &named[7]), (9, &("team-11".to_owned(), 21), &("team-04".to_owned(), 14)));

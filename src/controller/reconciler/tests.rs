@@ -8,7 +8,7 @@ use crate::{
 
 /// `--namespaces` may have changed since the status was written.
 #[test]
-fn the_end_of_an_incident_is_unclear_if_its_namespace_is_not_watched_or_a_pod_is_undecodable() {
+fn an_end_is_unclear_if_its_namespace_is_not_readable() {
     let now = Instant::now();
     let scope = Some("shop".to_owned());
     let mut reconciler = Reconciler::new(vec![scope.clone()], 1, Metrics::default(), now);

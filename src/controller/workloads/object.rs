@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stateful_set_misses_pods_if_the_refused_one_does_not_exist() {
+    fn a_stateful_set_misses_the_pod_that_was_refused() {
         use WorkloadKind::StatefulSet;
         let ordered = json!({"replicas": 3, "podManagementPolicy": "OrderedReady"});
         let all = Existence::Missing { missing: 3, of: 3 };

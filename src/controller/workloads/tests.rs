@@ -152,7 +152,7 @@ fn pods_that_are_missing_for_30_seconds_are_a_problem() {
 }
 
 #[test]
-fn pods_that_have_been_missing_for_a_while_are_a_problem_immediately() {
+fn pods_missing_for_a_while_are_a_problem_immediately() {
     let mut sequence = Sequence::new();
     assert!(!sequence.event(&event(WorkloadKind::ReplicaSet, "api-5d9f", NO_ACCOUNT, 0)), "nothing is known yet");
     assert_eq!(sequence.due_in(), Some(Duration::ZERO));
@@ -178,7 +178,7 @@ fn an_event_about_a_workload_with_all_its_pods_opens_nothing() {
 }
 
 #[test]
-fn a_replica_set_without_the_condition_is_read_again_before_it_counts() {
+fn a_replica_set_without_its_condition_is_read_again() {
     let mut sequence = Sequence::new();
     sequence.refused("api-5d9f", replica_set("api-5d9f", 0, 3, None));
     assert_eq!(sequence.report().recheck, None);
@@ -287,7 +287,7 @@ fn event_in(namespace: &str, number: usize) -> Event {
 }
 
 #[test]
-fn reads_at_most_four_workloads_a_second_after_a_burst_of_twenty() {
+fn reads_four_workloads_a_second_after_a_burst() {
     let mut sequence = Sequence::new();
     let mut reads = Vec::new();
     for tick in 0..240_u32 {
@@ -311,7 +311,7 @@ fn reads_at_most_four_workloads_a_second_after_a_burst_of_twenty() {
 }
 
 #[test]
-fn a_namespace_with_many_events_does_not_delay_the_reads_of_others() {
+fn many_events_delay_no_reads_of_other_namespaces() {
     let mut sequence = Sequence::new();
     let (mut delays, mut failed_at) = (Vec::new(), 0);
     for tick in 0..240_u32 {
@@ -433,7 +433,7 @@ fn incident(controllers: &[(&str, &str)]) -> OrchestrStatus {
 }
 
 #[test]
-fn continues_an_incident_of_the_status_until_its_workload_was_read() {
+fn continues_an_incident_until_its_workload_was_read() {
     let object = NamespacedName::new("ns", "object");
     for (reading, expected) in [
         (replica_set("api-5d9f", 1, 3, Some(-20)), Some((2, wall(-500), Cause::ServiceAccountMissing))),
@@ -462,7 +462,7 @@ fn continues_an_incident_of_the_status_until_its_workload_was_read() {
 }
 
 #[test]
-fn missing_pods_have_the_annotations_of_the_template_and_before_it_is_read_those_of_the_status() {
+fn missing_pods_have_the_annotations_of_template_or_status() {
     let mut status = incident(&[("ReplicaSet", "api-5d9f")]);
     let listed = &mut status.incidents[1];
     (listed.severity, listed.team) = (Some(Severity::Info), "checkout".to_owned());
@@ -486,7 +486,7 @@ fn missing_pods_have_the_annotations_of_the_template_and_before_it_is_read_those
 }
 
 #[test]
-fn a_status_without_a_reason_does_not_replace_that_of_a_resumed_incident() {
+fn a_resumed_incident_keeps_its_reason() {
     let sentence = "the ResourceQuota mem-cap is exceeded: 1 of pods requested, 2 of 2 used";
     let mut status = incident(&[]);
     status.incidents[1].owner = Owner { kind: "StatefulSet".to_owned(), name: "api".to_owned() };
@@ -517,7 +517,7 @@ fn a_status_without_a_reason_does_not_replace_that_of_a_resumed_incident() {
 }
 
 #[test]
-fn an_event_before_the_first_read_continues_the_incident_of_the_status() {
+fn an_early_event_continues_the_incident_of_the_status() {
     let mut sequence = Sequence::new();
     let object = NamespacedName::new("ns", "object");
     sequence.workloads.resume(&object, &incident(&[("ReplicaSet", "api-5d9f")]), sequence.now);
@@ -532,7 +532,7 @@ fn an_event_before_the_first_read_continues_the_incident_of_the_status() {
 }
 
 #[test]
-fn a_resumed_shortage_of_unclear_reason_ends_after_the_longest_time_between_two_attempts() {
+fn a_resumed_shortage_ends_after_the_longest_pause() {
     let mut sequence = Sequence::new();
     let stateful_set = |replicas: u32| {
         workload(WorkloadKind::StatefulSet, "api", json!({"replicas": 3}), json!({"replicas": replicas}))
@@ -563,7 +563,7 @@ fn names_of_a_status_are_never_requested_if_they_are_not_valid() {
 }
 
 #[test]
-fn reports_only_pods_that_an_object_selects_and_no_annotation_excludes() {
+fn reports_only_selected_pods_without_exclusion() {
     let mut sequence = Sequence::new();
     sequence.refused("api-5d9f", replica_set("api-5d9f", 0, 3, Some(-60)));
     let object = NamespacedName::new("ns", "object");
@@ -707,7 +707,7 @@ fn an_event_in_another_namespace_takes_no_workload_over() {
 }
 
 #[test]
-fn what_was_read_is_forgotten_and_read_again_because_of_the_events() {
+fn what_was_forgotten_is_read_again_because_of_events() {
     let mut sequence = Sequence::new();
     sequence.refused("api-1", replica_set("api-1", 1, 3, Some(0)));
     sequence.at(60);
@@ -731,7 +731,7 @@ fn what_was_read_is_forgotten_and_read_again_because_of_the_events() {
 
 /// The status lists a hundred incidents at most.
 #[test]
-fn an_alert_whose_incident_is_not_listed_is_unread_until_its_workload_is() {
+fn an_unlisted_incident_is_unread_until_its_workload_is() {
     for (answer, missing) in [(replica_set("api-5d9f", 0, 3, Some(-7200)), 1), (replica_set("api-5d9f", 3, 3, None), 0)]
     {
         let mut sequence = Sequence::new();

@@ -53,7 +53,7 @@ fn retries_leave_permits_for_first_writes() {
 }
 
 #[test]
-fn large_writes_under_way_are_limited_in_bytes_for_each_namespace_and_in_all() {
+fn large_writes_are_limited_in_bytes() {
     const SIZE: usize = 200 << 10;
     let now = Instant::now();
     let mut limiter = WriteLimiter::new(now);
@@ -170,7 +170,7 @@ fn attacker(namespace: &'static str) -> Load {
 }
 
 #[test]
-fn a_namespace_with_large_statuses_leaves_half_of_the_api_server_to_others() {
+fn large_statuses_leave_half_of_the_server_to_others() {
     for millis in [50, 150, 600] {
         let effects = simulate(&[Load { takes: Duration::from_millis(millis), ..attacker("a") }]);
         assert!((0.4..0.7).contains(&effects[0].under_way), "{millis} ms: {effects:?}");
@@ -206,7 +206,7 @@ fn usual_statuses_do_not_wait() {
 }
 
 #[test]
-fn large_writes_that_hang_do_not_stop_those_of_other_namespaces() {
+fn large_hanging_writes_stop_only_their_namespace() {
     let hanging = |namespace| Load { takes: Duration::from_secs(10), ..attacker(namespace) };
     let effects = simulate(&[hanging("a"), hanging("b"), attacker("c")]);
     assert!(effects[2].writes > 60, "{effects:?}");

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn docker_hub_denies_access_also_to_repositories_that_do_not_exist() {
+    fn docker_hub_also_denies_missing_repositories() {
         let text = "reading manifest latest in docker.io/acme/cart: requested access to the resource is denied";
         assert_eq!(classify(text, true), Some((Cause::Unknown, AMBIGUOUS.to_owned())));
         assert_eq!(classify(text, false).unwrap().0, Cause::ImageAuth);

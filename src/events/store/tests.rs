@@ -171,7 +171,7 @@ fn an_event_of_another_namespace_is_no_evidence_about_a_pod() {
 }
 
 #[test]
-fn a_namespace_within_its_share_keeps_its_events_whatever_others_record() {
+fn a_namespace_within_its_share_keeps_its_events() {
     let (mut store, now) = (EventStore::with_limit(64 * 1024), Instant::now());
     for uid in 0..10 {
         store.record(1, event(uid, "Unhealthy", "503", 1), now);

@@ -52,7 +52,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn nodes_and_memory_are_counted_exactly_while_pods_move_and_are_evicted(steps in steps()) {
+    fn nodes_and_memory_are_counted_exactly(steps in steps()) {
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let mut index = Index::new(Duration::from_secs(600));
         (index.memory.full, index.memory.all) = (16 * 1024, 20 * 1024);

@@ -77,7 +77,7 @@ fn takes_a_lease_only_when_its_holder_cannot_lead_any_more() {
 }
 
 #[test]
-fn waits_for_a_lease_that_names_this_replica_but_was_written_by_another_client() {
+fn waits_for_a_lease_in_its_name_by_another_client() {
     let edited = lease(7, json!({"holderIdentity": "a", "leaseDurationSeconds": 15}));
     let (waited, _) = writes_after(&mut Candidate::new("a".to_owned()), Some(&edited), START);
     assert_eq!(waited, LEASE_DURATION, "another replica may lead");
@@ -89,7 +89,7 @@ fn takes(candidate: &mut Candidate, lease: &Lease, now: Uptime) -> bool {
 }
 
 #[test]
-fn leads_again_after_its_own_write_or_claim_without_an_answer_and_waits_for_those_of_others() {
+fn leads_again_after_its_own_unanswered_write_or_claim() {
     // Its hold has ended, but no replica has changed the Lease since.
     let (mut candidate, mut held) = leader();
     candidate.on_written(Answer::Failed, after(9.0), after(9.0), 0.5);
@@ -140,7 +140,7 @@ fn takes_only_a_release_of_the_last_holder() {
 }
 
 #[test]
-fn creates_a_missing_lease_without_a_holder_and_claims_it_later() {
+fn creates_a_missing_lease_and_claims_it_later() {
     let mut candidate = Candidate::new("a".to_owned());
     let (waited, mut created) = writes_after(&mut candidate, None, START);
     assert_eq!((waited, holder(&created), duration_seconds(&created)), (Duration::ZERO, None, Some(15)));
@@ -165,7 +165,7 @@ fn waits_again_whenever_the_lease_changes() {
 }
 
 #[test]
-fn renews_every_two_seconds_and_leads_for_ten_seconds_after_the_last_success() {
+fn renews_every_two_seconds_and_leads_for_ten() {
     let (mut candidate, held) = leader();
     assert_eq!(candidate.next(START, Timestamp::UNIX_EPOCH, 0.5), Action::Wait(after(1.9)));
     let Action::Write(renewed) = candidate.next(after(1.9), Timestamp::UNIX_EPOCH, 0.5) else { panic!() };

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_the_bytes_of_all_patterns_and_evicts_the_least_recently_used() {
+    fn evicts_the_least_recently_used_pattern_beyond_its_bytes() {
         let automata: Vec<_> = (0..4).map(|index| format!("card{index} [0-9]+")).collect();
         let automata: Vec<_> =
             automata.iter().map(|pattern| (pattern, Arc::new(Automaton::new(pattern).unwrap()))).collect();

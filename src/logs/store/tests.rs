@@ -245,7 +245,7 @@ fn a_text_that_was_evicted_is_read_again_when_there_is_room() {
 }
 
 #[test]
-fn a_log_whose_end_was_evicted_is_read_again_at_most_once_a_minute() {
+fn an_evicted_end_of_a_log_is_read_at_most_once_a_minute() {
     let limits = StoreLimits { end_bytes: 10, ..StoreLimits::default() };
     let (mut store, mut now) = (TailStore::new(limits), Instant::now());
     let start = now;
@@ -259,7 +259,7 @@ fn a_log_whose_end_was_evicted_is_read_again_at_most_once_a_minute() {
 }
 
 #[test]
-fn an_object_asks_again_if_an_end_is_evicted_before_it_is_redacted() {
+fn an_end_evicted_before_its_redaction_is_asked_for_again() {
     let limits = StoreLimits { end_bytes: 30, ..StoreLimits::default() };
     let (mut store, now) = (TailStore::new(limits), Instant::now());
     let [first, second] = [1, 2].map(|restarts| request(restarts, 20, false));

@@ -47,7 +47,7 @@ fn namespaces(state: &State) -> Vec<(String, usize)> {
 }
 
 #[test]
-fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() {
+fn an_incident_of_several_objects_has_one_series() {
     let mut state = State::default();
     report(&mut state, "a", [incident(1, "shop")]);
     let partial = IncidentReport { pods: 1, reason: "Error", cause: Cause::Unknown, ..incident(1, "shop") };
@@ -66,7 +66,7 @@ fn an_incident_of_several_objects_has_one_series_with_the_values_of_the_first() 
 }
 
 #[test]
-fn counts_incidents_that_begin_and_end_while_their_object_is_watched() {
+fn counts_beginnings_and_ends_while_watched() {
     let mut state = State::default();
     let none = Changes::default();
     assert_eq!(report(&mut state, "a", [incident(1, "shop")]), none, "it began before");
@@ -165,7 +165,7 @@ fn follows_the_reason_and_cause_of_an_incident() {
 }
 
 #[test]
-fn the_effort_of_a_report_does_not_grow_with_the_number_of_namespaces() {
+fn the_effort_of_a_report_is_independent_of_namespaces() {
     let names: Vec<String> = (0..2_000).map(|number| format!("ns-{number}")).collect();
     let incidents = || (0..20_000_u64).map(|key| incident(key, &names[usize::try_from(key).unwrap() % names.len()]));
     let mut state = State::default();

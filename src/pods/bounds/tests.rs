@@ -221,7 +221,7 @@ fn ended_with(message: &str, others: usize) -> Pod {
 }
 
 #[test]
-fn a_message_that_the_kubelet_cut_stays_recognizable_however_short_it_becomes() {
+fn a_message_cut_by_the_kubelet_stays_recognizable() {
     let message = |length: usize| format!("head {}{}", "word ".repeat(length), "end").split_at(length).0.to_owned();
     for (others, length) in [(0, 4096), (0, 2048), (7, 12 * 1024 / 7), (20, 12 * 1024 / 20), (60, 12 * 1024 / 60)] {
         let mut pod = ended_with(&message(length), others);

@@ -345,7 +345,7 @@ fn many(workloads: usize, pods: usize, line: &str) -> (Vec<Incident>, Vec<PodPro
 }
 
 #[test]
-fn shows_500_pods_with_the_ends_of_their_logs_in_less_than_1_mb() {
+fn shows_500_pods_with_logs_in_less_than_1_mb() {
     for (workloads, line) in
         [(1, "INFO a line\n"), (50, "INFO a line\n"), (500, "INFO a line\n"), (1, "<\"&\">"), (50, "\u{1b}\t\n")]
     {
@@ -476,7 +476,7 @@ fn draws_the_history_and_lists_it() {
 }
 
 #[test]
-fn the_drawing_contains_an_incident_that_ended_before_the_history_is_complete() {
+fn the_drawing_contains_early_ended_incidents() {
     let mut status = status();
     status.history_since = status.history[0].ended.clone().into();
     let page = render_history(&NamespacedName::new("ops", "cluster"), &status, noon());

@@ -77,7 +77,7 @@ fn since_selects_what_lasted_or_ended_in_that_time() {
 }
 
 #[test]
-fn the_headline_says_since_when_all_incidents_are_known_if_older_ones_are_left() {
+fn the_headline_says_since_when_all_incidents_are_known() {
     let mut status = status();
     status.history_since = status.history[0].ended.clone().into();
     let expected = "2 incidents ended (complete since 2026-03-01 10:34 UTC), and 1 lasts";

@@ -110,7 +110,7 @@ impl Sim {
 }
 
 #[test]
-fn an_incident_that_ends_while_its_pods_are_watched_has_an_exact_end() {
+fn an_end_while_pods_are_watched_is_exact() {
     let mut sim = Sim::new();
     sim.watch(&[("cart", 9_000), ("cart", 9_100), ("pay", 9_500)]).wait(60).watch(&[("cart", 9_000), ("pay", 9_500)]);
     assert_eq!((sim.entries(), sim.status().incidents[1].most_pods), (vec![], 2));
@@ -139,7 +139,7 @@ fn a_write_that_is_lost_or_a_crash_before_it_loses_no_entry() {
 }
 
 #[test]
-fn an_incident_that_ended_while_nobody_watched_has_no_exact_end() {
+fn an_end_while_nobody_watched_is_not_exact() {
     let interrupted = NotWatching::Interrupted { message: "HTTP 500".to_owned() };
     let denied = NotWatching::PodAccessDenied { message: "no".to_owned() };
     let mut down = Sim::new();
@@ -221,7 +221,7 @@ fn an_incident_that_returns_with_its_beginning_had_not_ended() {
 }
 
 #[test]
-fn an_incident_that_began_before_the_end_of_another_one_does_not_replace_it() {
+fn an_incident_that_began_earlier_replaces_no_ended_one() {
     let mut sim = Sim::new();
     // Another pod of the owner fails since 10 680, but is reported only when its threshold has passed.
     sim.watch(&[("cart", 9_000)]).wait(800).watch(&[]).wait(120).watch(&[("cart", 10_680)]);
@@ -231,7 +231,7 @@ fn an_incident_that_began_before_the_end_of_another_one_does_not_replace_it() {
 }
 
 #[test]
-fn messages_are_dropped_when_the_spec_changes_because_it_may_mask_more() {
+fn messages_are_dropped_when_the_spec_changes() {
     let message = |change: fn(&mut Sim) -> &mut Sim| {
         let mut sim = Sim::new();
         sim.watch(&[("cart", 9_000)]);
@@ -246,7 +246,7 @@ fn messages_are_dropped_when_the_spec_changes_because_it_may_mask_more() {
 }
 
 #[test]
-fn entries_of_namespaces_that_the_object_does_not_select_are_dropped() {
+fn drops_entries_of_namespaces_that_are_not_selected() {
     let refused = NotWatching::InvalidSpec { message: "spec.pods.namespaces: must be [\"shop\"]".to_owned() };
     type Change<'a> = &'a dyn Fn(&mut Sim);
     let changes: [(&str, Change<'_>); 4] = [
@@ -324,7 +324,7 @@ fn drops_what_is_old_and_counts_what_is_too_much() {
 }
 
 #[test]
-fn a_namespace_that_takes_the_most_loses_its_oldest_entries_first() {
+fn the_largest_namespace_loses_its_oldest_entries_first() {
     let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let plain = |number: usize| leak(format!("evil/pod-{number:03}"));
     // As many bytes in a few entries.
@@ -353,7 +353,7 @@ fn a_namespace_that_takes_the_most_loses_its_oldest_entries_first() {
 }
 
 #[test]
-fn an_incident_that_ends_while_another_namespace_fills_the_list_gets_an_entry() {
+fn an_end_gets_an_entry_while_others_fill_the_list() {
     let many: Vec<Failing> = (0..300_i64)
         .map(|number| (&*Box::leak(format!("evil/pod-{number:03}").into_boxed_str()), 9_500 + number))
         .collect();
@@ -365,7 +365,7 @@ fn an_incident_that_ends_while_another_namespace_fills_the_list_gets_an_entry() 
 }
 
 #[test]
-fn a_history_fits_into_its_part_of_the_status_whatever_its_names_are() {
+fn a_history_with_any_names_fits_into_its_part() {
     let mut sim = Sim::new();
     sim.watch(&[]);
     let mut status = sim.stored.take().unwrap();

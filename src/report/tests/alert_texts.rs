@@ -62,7 +62,7 @@ fn texts_of_many_incidents_take_a_bounded_amount_of_memory() {
 }
 
 #[test]
-fn incidents_that_are_tracked_or_began_first_have_texts_and_namespaces_take_turns() {
+fn tracked_and_early_incidents_have_texts_by_turns() {
     let scenario = many(false);
     let has_text = |incident: &report::Incident| !incident.texts.message.is_empty();
     let incidents = scenario.alert_incidents();

@@ -58,7 +58,7 @@ fn a_tracker_is_resumed_by_its_first_update() {
 }
 
 #[test]
-fn a_problem_keeps_its_container_until_the_init_container_completes() {
+fn a_problem_keeps_its_init_container_until_that_completes() {
     for (exit_code, attributed) in [(0, "app"), (1, "migrate")] {
         let mut tracker = Tracker::default();
         update(&mut tracker, &crash_in("migrate", "Error", 50), None, 3, &|_, _| false);
@@ -82,7 +82,7 @@ fn a_problem_keeps_its_container_after_a_restart() {
 }
 
 #[test]
-fn an_incident_keeps_its_start_time_while_its_pods_are_replaced() {
+fn an_incident_keeps_its_start_while_pods_are_replaced() {
     let mut tracker = Tracker::default();
     for (uid, began, since) in [(1, 50, 50), (2, 70, 50), (3, 90, 50), (3, 40, 40)] {
         let (pod, finding) = crash_in("app", "Error", began);
@@ -148,7 +148,7 @@ fn a_run_keeps_its_cron_job_while_its_job_cannot_be_read() {
 }
 
 #[test]
-fn the_reason_of_a_new_incident_does_not_depend_on_the_order_of_its_pods() {
+fn a_new_reason_is_independent_of_the_order_of_pods() {
     let first = crash_in("app", "OOMKilled", 50);
     let (pod, finding) = crash_in("app", "ContainerCannotRun", 50);
     let second = (Pod { uid: Uid::from(8), name: "cart-2".into(), ..pod }, finding);
@@ -309,7 +309,7 @@ fn another_init_container_that_completed_is_not_the_cause() {
 }
 
 #[test]
-fn a_restart_decides_again_only_about_problems_that_the_status_does_not_list() {
+fn a_restart_decides_again_about_unlisted_problems() {
     let crash = crash_in("app", "OOMKilled", 50);
     let status = Scenario { pods: vec![(crash.0.clone(), *crash.1.clone())], ..Scenario::default() }.status(None);
     let without_rows = OrchestrStatus { problematic_pods: Vec::new(), ..status.clone() };
@@ -344,7 +344,7 @@ fn the_next_problem_of_an_ignored_pod_is_reported() {
 }
 
 #[test]
-fn a_run_keeps_its_cron_job_after_a_restart_if_only_one_list_shows_it() {
+fn a_run_keeps_a_cron_job_that_only_one_list_shows() {
     let (known, unread) = (failed_run("nightly", "CronJob"), failed_run("nightly-29384756", "Job"));
     let status = Scenario { pods: vec![(known.0.clone(), *known.1.clone())], ..Scenario::default() }.status(None);
     let rows = OrchestrStatus { incidents: Vec::new(), ..status.clone() };
@@ -382,7 +382,7 @@ fn an_open_incident_is_continued_before_any_other_cause() {
 }
 
 #[test]
-fn names_incidents_that_ended_with_the_deletion_of_all_their_pods() {
+fn names_incidents_that_ended_by_deletions() {
     /// What becomes of the pods of one owner: they still have a problem, an ignored one, recovered, or were deleted.
     #[derive(Clone, Copy, PartialEq)]
     enum Fate {

@@ -322,7 +322,7 @@ fn reduces_details_before_it_omits_pods() {
 }
 
 #[test]
-fn shortens_messages_of_containers_before_it_omits_containers_one_by_one() {
+fn shortens_messages_before_it_omits_containers() {
     let shown = |pods: usize| {
         let mut world =
             Scenario::of((0..pods).map(|n| crashing("shop", "cart", "OOMKilled", i64::try_from(n).unwrap())));
@@ -433,7 +433,7 @@ fn incidents_leave_room_for_pods() {
 }
 
 #[test]
-fn a_namespace_with_large_incidents_leaves_room_for_those_of_others() {
+fn large_incidents_leave_room_for_those_of_other_namespaces() {
     let mut ownership = Ownership::default();
     for name in ["kopf.dev/runbook", "kopf.dev/dashboard"] {
         ownership.set(name, Some(&format!("https://r.example/{}", "r".repeat(490))));

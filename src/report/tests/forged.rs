@@ -107,7 +107,7 @@ fn a_forged_subject_does_not_win_over_genuine_events() {
 }
 
 #[test]
-fn forged_causes_of_one_namespace_leave_room_for_those_of_others() {
+fn forged_causes_leave_room_for_other_namespaces() {
     let forged = |name: usize| {
         owners(3).map(move |own| {
             let text = format!("MountVolume.SetUp failed for volume \"0\" : secret \"forged-{name}\" not found");
@@ -218,7 +218,7 @@ fn events_about_sandboxes_explain_only_their_own_namespace() {
 }
 
 #[test]
-fn a_node_that_stopped_reporting_explains_pods_of_all_namespaces() {
+fn a_silent_node_explains_pods_of_all_namespaces() {
     let silent = |namespace, own: &str| {
         let mut pod = creating(namespace, own, "node-1");
         pod["status"]["phase"] = json!("Running");

@@ -66,7 +66,7 @@ fn names_at_most_three_controllers_and_never_the_owner_itself() {
 }
 
 #[test]
-fn missing_pods_make_an_object_unhealthy_even_if_it_selects_no_pod() {
+fn missing_pods_alone_make_an_object_unhealthy() {
     for (watched, own, message) in [
         (0, vec![missing("api", 3, 3)], "0 of 0 pods have a problem; 3 are missing: FailedCreate (shop/api)"),
         (12, vec![missing("api", 1, 3)], "0 of 12 pods have a problem; 1 is missing: FailedCreate (shop/api)"),

@@ -68,7 +68,7 @@ fn shows_team_and_links_in_the_status_and_in_alerts() {
 }
 
 #[test]
-fn pods_that_cannot_be_created_have_the_annotations_of_their_template() {
+fn refused_pods_have_the_annotations_of_their_template() {
     let own = ownership(&[("team", "checkout"), ("severity", "page")]);
     let missing = MissingPods { ownership: own.non_empty(), ..super::missing::missing("api", 3, 3) };
     let mut scenario = Scenario { missing: vec![missing], webhooks: true, ..Scenario::default() };

@@ -13,7 +13,7 @@ fn of_revision(hash: &str, reason: &str) -> (Pod, Finding) {
 }
 
 #[test]
-fn shows_the_revision_only_if_all_pods_of_the_incident_share_it() {
+fn shows_the_revision_that_all_pods_share() {
     let revision = FailingRevision { name: "two".to_owned(), healthy_before: 7, ..FailingRevision::default() };
     let workload = Workload { of: 10, revision: Some(revision) };
     for (hashes, shown) in [

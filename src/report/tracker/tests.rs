@@ -19,7 +19,7 @@ fn update_with(tracker: &mut Tracker, pods: &[(Pod, Finding)], hidden: &[u128]) 
 }
 
 #[test]
-fn an_incident_is_hidden_if_some_of_its_last_pods_have_left_view() {
+fn an_incident_is_hidden_if_some_pods_have_left_view() {
     let pod = |uid: u128, owner: &str| {
         let (pod, finding) = crashing("shop", owner, "Error", 50);
         (Pod { uid: Uid::from(uid), name: format!("{owner}-{uid}").into(), ..pod }, finding)
@@ -53,7 +53,7 @@ fn an_incident_is_hidden_if_some_of_its_last_pods_have_left_view() {
 }
 
 #[test]
-fn equal_explanations_of_different_incidents_remain_those_of_their_pods() {
+fn equal_explanations_stay_with_their_own_pods() {
     let pod = |uid: u128, message: &str| {
         let (pod, finding) = crashing("shop", &format!("service-{uid}"), "OOMKilled", 50);
         let explanation = Explanation {

@@ -226,7 +226,7 @@ async fn clients_that_connect_all_the_time_do_not_fail_a_probe() {
 }
 
 #[tokio::test]
-async fn scrapers_that_never_read_delay_neither_probes_nor_the_operator() {
+async fn scrapers_that_never_read_delay_nothing() {
     let server = Server::start();
     server.report(2_000);
     let mut stuck = Vec::new();

@@ -85,7 +85,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alertmanager_keeps_one_alert_while_its_reason_and_severity_change_and_while_paused() {
+async fn alertmanager_keeps_one_alert_through_changes_and_pauses() {
     let env = TestEnv::new("kept").await;
     let forwarded = Receiver::start().await.unwrap();
     let alertmanager = Alertmanager::start(&forwarded.url("/")).await.unwrap();

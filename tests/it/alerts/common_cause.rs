@@ -45,7 +45,7 @@ fn subjects(received: &[Received], status: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_node_is_one_alert_and_a_pod_that_stays_broken_another() {
+async fn a_dead_node_is_one_alert_and_a_broken_pod_another() {
     let env = TestEnv::new("dead-node").await;
     let node = format!("node-of-{}", env.namespace);
     let (own, forwarded) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());

@@ -206,7 +206,7 @@ async fn names_a_missing_secret_and_follows_its_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_a_missing_permission_for_secrets_and_recovers_when_it_is_granted() {
+async fn names_a_missing_permission_for_secrets_until_granted() {
     let env = TestEnv::new("rights").await;
     let receiver = Receiver::start().await.unwrap();
     env.plane.ensure_namespace("orchestr-system").await.unwrap();
@@ -257,7 +257,7 @@ async fn names_a_missing_permission_for_secrets_and_recovers_when_it_is_granted(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resends_open_alerts_to_a_new_url_but_not_for_a_new_signing_key() {
+async fn resends_open_alerts_to_a_new_url_only() {
     let env = TestEnv::new("moved").await;
     let (old, new) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());
     let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -294,7 +294,7 @@ async fn resends_open_alerts_to_a_new_url_but_not_for_a_new_signing_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resolves_a_deleted_pod_within_seconds_and_notifies_receivers_of_a_deleted_object() {
+async fn resolves_a_deleted_pod_within_seconds() {
     let env = TestEnv::new("deleted").await;
     let receiver = Receiver::start().await.unwrap();
     let url = receiver.url("/?routing_key=0123456789abcdef0123456789abcdef");
@@ -491,7 +491,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sends_nothing_for_a_rollout_or_drain_and_two_messages_for_a_flapping_pod() {
+async fn sends_two_messages_for_a_flapping_pod_and_none_for_a_drain() {
     let env = TestEnv::new("quiet").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;

@@ -162,7 +162,7 @@ async fn resends_the_same_id_if_killed_before_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resends_the_same_id_if_killed_before_the_success_is_recorded() {
+async fn resends_the_same_id_if_killed_before_it_is_recorded() {
     let story = story(Step::Answered).await;
     assert_eq!((story.before.len(), messages(&story.all)), (1, expected(2)));
 }

@@ -159,7 +159,7 @@ fn value(flag: &str) -> String {
 
 /// `UPDATE_SNAPSHOTS=1` writes the table.
 #[test]
-fn the_installation_guide_lists_each_flag_with_its_variable_and_value() {
+fn the_guide_lists_each_flag_with_variable_and_value() {
     let (_, help, _) = ends(&mut orchestr(&["run", "--help"]));
     let variable = Regex::new(r"\[env: (ORCHESTR_(\w+))").unwrap();
     let values = readme::leaves_of_schema();
@@ -187,7 +187,7 @@ fn the_installation_guide_lists_each_flag_with_its_variable_and_value() {
 
 /// Folders in the table of the guide exist, and it lists all.
 #[test]
-fn the_installation_guide_lists_each_folder_that_can_be_applied() {
+fn the_guide_lists_each_folder_that_can_be_applied() {
     let mut found = BTreeSet::new();
     let mut folders = vec![PathBuf::from(repository("deploy"))];
     while let Some(folder) = folders.pop() {

@@ -204,7 +204,7 @@ async fn changes_nothing_if_a_kind_is_not_installed() {
 }
 
 #[tokio::test]
-async fn reports_what_others_have_changed_and_overwrites_it_only_if_asked() {
+async fn overwrites_changes_of_others_only_if_asked() {
     let plane = Plane::start(Options::default()).await;
     let helm = Helm::of(&plane).await;
     // What kubectl has installed is adopted only if asked.
@@ -226,7 +226,7 @@ async fn reports_what_others_have_changed_and_overwrites_it_only_if_asked() {
 }
 
 #[tokio::test]
-async fn uninstalling_deletes_the_crd_and_all_objects_if_they_are_not_kept() {
+async fn uninstalling_deletes_the_crd_unless_it_is_kept() {
     let plane = Plane::start(Options::default()).await;
     let helm = Helm::of(&plane).await;
     let before = inventory(&plane).await;

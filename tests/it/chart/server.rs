@@ -36,7 +36,7 @@ const MORE: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn the_api_server_accepts_all_objects_and_pods_meet_the_restricted_standard() {
+async fn all_objects_are_accepted_and_pods_are_restricted() {
     let plane = Plane::start(Options::default()).await;
     plane.ensure_namespace("shop").await.unwrap();
     // It enforces the restricted Pod Security Standard.

@@ -46,7 +46,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_one_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_of_the_api_server_that_ends_the_lease_sends_nothing() {
+async fn an_outage_that_ends_the_lease_sends_nothing() {
     let cluster = Cluster::start("leader-outage").await;
     let replicas = cluster.replicas(&["replica-a", "replica-b"]).await;
     cluster.env.plane.stop_api_server().await.unwrap();

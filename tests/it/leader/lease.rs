@@ -10,7 +10,7 @@ use super::support::{Cluster, LEASE};
 use crate::{pod_statuses::crash_looping, support::TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_restores_a_lease_that_was_deleted_or_lost_its_holder() {
+async fn the_leader_restores_a_deleted_lease() {
     let cluster = Cluster::start("leader-deleted").await;
     let replicas = cluster.replicas(&["replica-a", "replica-b", "replica-c"]).await;
     cluster.leases().delete(LEASE, &DeleteParams::default()).await.unwrap();
@@ -66,7 +66,7 @@ async fn the_times_in_a_lease_do_not_matter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_lease_is_created_and_claimed_later_because_it_may_have_been_deleted() {
+async fn a_missing_lease_is_created_and_claimed_later() {
     let cluster = Cluster::start("leader-missing").await;
     cluster.leases().delete(LEASE, &DeleteParams::default()).await.unwrap();
     let begun = Timestamp::now();

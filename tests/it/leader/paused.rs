@@ -41,7 +41,7 @@ async fn another_replica_continues_after_the_leader_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_stopped_and_continues_neither_writes_nor_sends() {
+async fn a_stopped_leader_that_continues_stays_silent() {
     let cluster = Cluster::start("leader-stop").await;
     let replicas = cluster.replicas(&["replica-a", "replica-b"]).await;
     replicas[0].signal("-STOP").await;

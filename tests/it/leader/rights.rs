@@ -4,7 +4,7 @@ use super::support::Cluster;
 use crate::proxy::ProxyAction;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_may_not_write_the_lease_says_so_and_writes_nothing() {
+async fn a_replica_that_may_not_write_the_lease_says_so() {
     let cluster = Cluster::start("leader-rights").await;
     let proxy = cluster.proxy("replica-a").await;
     proxy.rule(|request| match request.path.contains("/leases") && request.method != "GET" {

@@ -22,7 +22,7 @@ fn entry<'a>(status: &'a OrchestrStatus, owner: &str) -> &'a EndedIncident {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ended_incident_is_kept_over_a_restart_and_one_out_of_view_is_none() {
+async fn an_ended_incident_is_kept_over_a_restart() {
     let env = TestEnv::new("history").await;
     let namespace = env.namespace.as_str();
     for name in ["cart", "web", "pay", "old"] {

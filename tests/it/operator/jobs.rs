@@ -108,7 +108,7 @@ async fn cron_job(env: &TestEnv, name: &str, last_success: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clears_a_failed_run_when_a_later_run_of_the_cron_job_succeeds() {
+async fn clears_a_failed_run_when_a_later_one_succeeds() {
     let env = TestEnv::new("cron").await;
     cron_job(&env, "nightly", 86_400).await;
     let first = run_of(&env, "nightly", "nightly-1", failed_for_good(10)).await;

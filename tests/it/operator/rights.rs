@@ -99,7 +99,7 @@ pub(super) async fn account(env: &TestEnv) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_a_missing_permission_for_pods_and_recovers_when_it_is_granted() {
+async fn reports_a_missing_permission_for_pods_until_granted() {
     let env = TestEnv::new("rights").await;
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;

@@ -244,7 +244,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_a_missing_right_to_read_revisions_once_and_everything_else() {
+async fn reports_once_that_revisions_may_not_be_read() {
     let env = TestEnv::new("rollout-denied").await;
     let owner = controlled_by("Deployment", "x", "00000000-0000-4000-8000-000000000005");
     for name in ["cart", "shop", "web"] {

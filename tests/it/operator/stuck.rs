@@ -26,7 +26,7 @@ const ROUNDS: usize = 100;
 
 /// The kubelet restarts the container: its liveness probe fails, and then it sends SIGTERM.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blocked_loop_fails_the_liveness_probe_and_ends_after_a_signal() {
+async fn a_blocked_loop_fails_liveness_and_ends_after_a_signal() {
     let env = TestEnv::new("stuck").await;
     let (_log, mut end) = pipe().unwrap();
     end.write_all(&vec![b'\n'; PIPE - ROOM]).unwrap();

@@ -14,7 +14,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_pods_without_events_when_they_reach_their_thresholds() {
+async fn reports_silent_pods_at_their_thresholds() {
     let env = TestEnv::new("silent").await;
     let thresholds = json!({"pending": "3s", "notReady": "3s", "initializing": "3s", "terminating": "1s"});
     env.object("cluster", watch_with(json!({"thresholds": thresholds}))).await;

@@ -24,7 +24,7 @@ fn queries() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_query_of_the_dashboard_and_every_metric_of_the_rules_returns_data() {
+async fn every_query_of_dashboard_and_rules_returns_data() {
     let scenario = Scenario::start("dashboard").await;
     let prometheus = Prometheus::start(scenario.page.port).await.unwrap();
     let name = Regex::new("orchestr_[a-z_]+").unwrap();

@@ -23,7 +23,7 @@ fn names_an_address_that_is_none_or_in_use() {
 }
 
 #[test]
-fn names_a_heartbeat_file_that_cannot_be_used_without_its_content() {
+fn names_an_unusable_heartbeat_file_without_its_content() {
     let run = |path: &str| orchestr(&["run", "--kubeconfig", "/nonexistent", "--heartbeat-url-file", path]);
     let missing = "--heartbeat-url-file /nonexistent/url: cannot read the file: No such file or directory (os error 2)";
     assert_fails(&mut run("/nonexistent/url"), missing);

@@ -163,7 +163,7 @@ async fn until_sent(receiver: &Receiver, what: &str, number: usize, names: &[&st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_about_a_tenant_stays_true_whatever_another_forges() {
+async fn what_a_status_says_stays_true_whatever_others_forge() {
     apply(installed().await, "deploy/tenancy").await;
     let (ops, victim, evil) = (TestEnv::new("ops").await, TestEnv::new("tenant-b").await, TestEnv::new("evil").await);
     let (shared, own) = (Receiver::start().await.unwrap(), Receiver::start().await.unwrap());

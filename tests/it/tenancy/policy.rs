@@ -337,7 +337,7 @@ async fn an_update_needs_the_permissions_for_the_whole_spec() {
 }
 
 #[tokio::test]
-async fn the_audit_lists_objects_that_show_other_namespaces_or_use_secrets() {
+async fn the_audit_lists_objects_that_reach_further() {
     let env = TestEnv::new("audit").await;
     let own = env.namespace.clone();
     for (name, fields) in [
@@ -372,7 +372,7 @@ async fn the_audit_lists_objects_that_show_other_namespaces_or_use_secrets() {
 }
 
 #[tokio::test]
-async fn the_manifests_of_a_shared_cluster_contain_the_policy_and_stricter_flags() {
+async fn shared_manifests_contain_the_policy_and_stricter_flags() {
     let plane = Plane::start(Options::default()).await;
     apply(&plane, "deploy/shared").await;
     let client = plane.admin().unwrap();

@@ -135,7 +135,7 @@ async fn waits_for_jobs_and_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn follows_kubectl_if_an_object_is_deleted_paused_or_scaled_to_zero() {
+async fn follows_kubectl_if_deleted_paused_or_scaled_to_zero() {
     let env = TestEnv::new("wait-changed").await;
     let deployments: Api<Deployment> = Api::namespaced(env.client.clone(), &env.namespace);
     for (name, again) in [("deleted", false), ("replaced", true)] {

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_of_large_objects_take_several_permits_and_never_more_than_there_are() {
+    fn large_writes_take_several_permits_of_those_there_are() {
         let sizes = [0, 127 << 10, 128 << 10, 500 << 10, 1536 << 10, 1 << 30, usize::MAX];
         assert_eq!(sizes.map(permits), [1, 1, 2, 4, 13, API_REQUESTS, API_REQUESTS]);
     }

@@ -148,7 +148,7 @@ async fn one_worker_plans_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_noticed_although_the_worker_waits_for_its_turn() {
+async fn a_deletion_is_noticed_while_the_worker_waits() {
     let context = context();
     let (worker, inputs) = worker(&context, Input { incidents_known: true, ..Input::default() });
     let other = context.planning.acquire().await.unwrap();

@@ -365,7 +365,7 @@ const QUOTA: &str =
     "pods \"cart-new-x\" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4";
 
 #[test]
-fn a_quota_that_refuses_pods_is_hopeless_after_a_grace_without_progress() {
+fn a_refusing_quota_is_hopeless_after_a_grace() {
     let refused = |message: &str| {
         Some(deployment(
             json!({"replicas": 3, "updatedReplicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True",
@@ -457,7 +457,7 @@ fn event(uid: &str, message: &str, first: i64, last: i64) -> Event {
 }
 
 #[test]
-fn events_say_why_the_pods_of_other_workloads_cannot_be_created() {
+fn events_say_why_other_workloads_lack_pods() {
     let job = || {
         let job = json!({"metadata": {"name": "sums", "uid": "j"}, "spec": {"template": {}}});
         Workload::Job(serde_json::from_value(job).unwrap())

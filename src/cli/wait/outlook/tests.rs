@@ -170,7 +170,7 @@ fn a_missing_config_map_is_hopeless_after_the_grace() {
 }
 
 #[test]
-fn a_volume_whose_config_map_is_missing_is_hopeless_after_another_attempt() {
+fn a_missing_config_map_is_hopeless_after_another_attempt() {
     let creating = |age| pod(age, waits("ContainerCreating", ""));
     let mount = |last| {
         event("FailedMount", "MountVolume.SetUp failed for volume \"config\" : configmap \"app\" not found", last)
@@ -210,7 +210,7 @@ fn a_command_that_cannot_be_run_is_hopeless() {
 }
 
 #[test]
-fn a_crash_loop_is_hopeless_after_three_restarts_and_two_minutes() {
+fn a_crash_loop_is_hopeless_after_restarts_and_time() {
     assert_eq!(outlook(&pod(600, crashed(2, 200, 1))), Outlook::MayMend, "two restarts");
     assert_eq!(outlook(&pod(600, crashed(3, 200, 1))), Outlook::Hopeless);
     assert_eq!(outlook(&pod(600, crashed(9, 200, 0))), Outlook::Hopeless, "exit code 0 again and again");

@@ -54,7 +54,7 @@ fn leak<'a>(case: &'a Case, rest: &Range<usize>, shown: &str) -> Option<&'a str>
 }
 
 #[test]
-fn masks_what_is_left_of_a_secret_if_the_end_of_the_text_is_missing() {
+fn masks_a_secret_at_the_cut_end_of_a_text() {
     let policy = LogPolicy { tail_lines: 1000, max_bytes: 65536, redact: true, redact_patterns: Vec::new() };
     let mut leaks = Vec::new();
     for case in cases().into_iter().filter(|case| !FOUND_BY_THEIR_END.iter().any(|part| case.text.contains(part))) {
@@ -71,7 +71,7 @@ fn masks_what_is_left_of_a_secret_if_the_end_of_the_text_is_missing() {
 }
 
 #[test]
-fn masks_what_is_left_of_a_secret_if_the_head_of_the_text_is_missing() {
+fn masks_a_secret_at_the_cut_head_of_a_text() {
     let policy = LogPolicy { tail_lines: 1000, max_bytes: 65536, redact: true, redact_patterns: Vec::new() };
     let mut leaks = Vec::new();
     for case in cases() {
@@ -90,7 +90,7 @@ fn masks_what_is_left_of_a_secret_if_the_head_of_the_text_is_missing() {
 const LENGTHS: [usize; 3] = [128, 256, 1024];
 
 #[test]
-fn masks_what_is_left_of_a_secret_if_the_end_of_a_message_is_missing() {
+fn masks_a_secret_at_the_cut_end_of_a_message() {
     let mut leaks = Vec::new();
     for case in cases().into_iter().filter(|case| !FOUND_BY_THEIR_END.iter().any(|part| case.text.contains(part))) {
         let first = case.secrets[0].start + LEAK;
@@ -113,7 +113,7 @@ fn masks_what_is_left_of_a_secret_if_the_end_of_a_message_is_missing() {
 }
 
 #[test]
-fn masks_what_is_left_of_a_secret_if_the_head_of_a_message_is_missing() {
+fn masks_a_secret_at_the_cut_head_of_a_message() {
     let mut leaks = Vec::new();
     for case in cases() {
         let message = format!("…{}\nthe next line\n", case.text);

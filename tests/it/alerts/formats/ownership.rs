@@ -81,7 +81,7 @@ fn pagerduty_is_sent_the_severity() {
 }
 
 #[test]
-fn labels_are_those_of_the_first_message_and_annotations_are_current() {
+fn labels_stay_and_annotations_are_current() {
     for format in [WebhookFormat::Alertmanager, WebhookFormat::Generic] {
         let alert = |message: &Notification| {
             let body = body(format, message);
@@ -101,7 +101,7 @@ fn labels_are_those_of_the_first_message_and_annotations_are_current() {
 }
 
 #[test]
-fn mentions_only_in_the_message_that_announces_an_alert_of_the_severity() {
+fn mentions_only_when_the_severity_is_announced() {
     let format = WebhookFormat::Slack;
     let mentioned = |sent: &Notification| {
         let text = body(format, sent).to_string();

@@ -48,7 +48,7 @@ fn sent(format: WebhookFormat, incidents: impl IntoIterator<Item = Incident>) ->
 const CHAT: [WebhookFormat; 3] = [WebhookFormat::Slack, WebhookFormat::Discord, WebhookFormat::Teams];
 
 #[test]
-fn an_incident_with_long_links_and_names_does_not_strip_the_others() {
+fn an_incident_with_long_links_leaves_others_whole() {
     for format in CHAT {
         for number in [1, 2, 4] {
             let shown = sent(format, (0..number).map(hostile));
@@ -61,7 +61,7 @@ fn an_incident_with_long_links_and_names_does_not_strip_the_others() {
 }
 
 #[test]
-fn an_incident_that_exceeds_its_share_loses_its_links_first_and_counts_them() {
+fn an_oversized_incident_loses_and_counts_its_links_first() {
     for format in CHAT {
         let shown = sent(format, (0..4).map(hostile));
         assert!(!shown.contains("https://evil.example"), "{format:?}: {shown}");
@@ -76,7 +76,7 @@ fn an_incident_that_exceeds_its_share_loses_its_links_first_and_counts_them() {
 }
 
 #[test]
-fn ordinary_incidents_lose_the_beginnings_of_their_logs_before_links() {
+fn ordinary_incidents_lose_logs_before_links() {
     for format in CHAT {
         let ordinary = |number: usize| {
             let incident = incident(&format!("web-{number}"), "app", "Error", 3);

@@ -114,7 +114,7 @@ fn keys(keys: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn sends_one_start_and_one_end_for_a_node_with_9_pods_of_4_owners() {
+fn sends_one_start_and_one_end_for_a_node() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..4, 7);
@@ -141,7 +141,7 @@ fn sends_one_start_and_one_end_for_a_node_with_9_pods_of_4_owners() {
 }
 
 #[test]
-fn identifies_the_start_the_repetition_and_the_end_of_a_common_cause_alike() {
+fn a_common_cause_has_one_identity_from_start_to_end() {
     for (format, path) in [
         (WebhookFormat::PagerDuty, "/dedup_key"),
         (WebhookFormat::Generic, "/alerts/0/fingerprint"),
@@ -165,7 +165,7 @@ fn identifies_the_start_the_repetition_and_the_end_of_a_common_cause_alike() {
 }
 
 #[test]
-fn sends_a_member_that_stays_broken_on_its_own_when_the_common_cause_is_resolved() {
+fn sends_a_broken_member_when_its_common_cause_is_resolved() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         for restarts in [false, true] {
             let mut sim = Simulation::new(format);
@@ -196,7 +196,7 @@ fn sends_a_member_that_stays_broken_on_its_own_when_the_common_cause_is_resolved
 }
 
 #[test]
-fn says_that_a_cause_is_no_longer_common_if_some_of_its_problems_continue() {
+fn says_that_a_cause_is_no_longer_common() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..4, 7);
@@ -256,7 +256,7 @@ fn keeps_the_alerts_of_members_that_were_sent_before() {
 }
 
 #[test]
-fn sends_no_message_about_members_that_join_later_until_the_repetition() {
+fn members_that_join_later_are_sent_with_the_repetition() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start_with_cause(0..3, 7);
     sim.advance(100);
@@ -309,7 +309,7 @@ fn is_due_as_soon_as_its_first_member_is() {
 }
 
 #[test]
-fn does_not_claim_that_nothing_is_broken_while_members_stay_silent() {
+fn admits_that_silent_members_are_broken() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.start_with_cause(0..3, 7);
     sim.advance(60);
@@ -341,7 +341,7 @@ fn keeps_the_status_within_its_bytes_for_many_members() {
 }
 
 #[test]
-fn members_beyond_those_that_are_stored_stay_silent_until_the_end() {
+fn members_that_are_not_stored_stay_silent_until_the_end() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start_with_cause(0..60, 7);
     sim.advance(100);
@@ -356,7 +356,7 @@ fn members_beyond_those_that_are_stored_stay_silent_until_the_end() {
 }
 
 #[test]
-fn counts_the_members_of_an_unsent_common_cause_that_is_dropped() {
+fn counts_the_members_of_a_dropped_common_cause() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.receiver = Behaviour::Unreachable;
     sim.start(5);
@@ -433,7 +433,7 @@ fn reports_each_cause_once_while_incidents_move_between_two() {
 }
 
 #[test]
-fn sends_nothing_if_the_reported_incidents_have_another_common_cause() {
+fn reported_incidents_with_another_common_cause_are_known() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..3, 1);
@@ -474,7 +474,7 @@ fn repeats_an_alert_whose_members_have_another_common_cause() {
 }
 
 #[test]
-fn reports_another_common_cause_when_its_first_new_member_is_due() {
+fn another_common_cause_is_due_with_its_first_new_member() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start_with_cause(0..3, 1);
     sim.advance(100);
@@ -491,7 +491,7 @@ fn reports_another_common_cause_when_its_first_new_member_is_due() {
 }
 
 #[test]
-fn resolves_a_common_cause_when_its_members_recovered_although_those_of_another_continue() {
+fn resolves_a_common_cause_while_another_continues() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.start_with_cause(0..3, 1);
@@ -512,7 +512,7 @@ fn resolves_a_common_cause_when_its_members_recovered_although_those_of_another_
 }
 
 #[test]
-fn sends_a_member_without_common_cause_on_its_own_while_the_others_have_another() {
+fn sends_a_member_that_left_its_common_cause() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.start_with_cause(0..3, 1);
     sim.advance(100);
@@ -528,7 +528,7 @@ fn sends_a_member_without_common_cause_on_its_own_while_the_others_have_another(
 }
 
 #[test]
-fn recognizes_more_members_than_one_alert_stores_when_they_move_between_common_causes() {
+fn recognizes_members_that_move_between_common_causes() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start_with_cause(0..60, 1);
     sim.advance(100);
@@ -594,7 +594,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sends_one_start_and_one_end_of_every_incident_and_common_cause(
+    fn every_incident_and_common_cause_starts_and_ends_once(
         format in format(),
         events in prop::collection::vec(event_or_cause(), 1..60),
     ) {
@@ -635,7 +635,7 @@ proptest! {
     }
 
     #[test]
-    fn drops_only_ended_incidents_with_a_common_cause_if_the_receiver_works(
+    fn a_working_receiver_misses_only_ended_members(
         format in format(),
         events in prop::collection::vec(event_or_cause(), 1..60),
     ) {
@@ -650,7 +650,7 @@ proptest! {
 }
 
 #[test]
-fn repeats_an_interrupted_message_about_a_common_cause_with_its_id() {
+fn repeats_an_interrupted_common_cause_with_its_id() {
     for crash in [CrashPoint::Sending, CrashPoint::Recording] {
         let mut sim = Simulation::new(WebhookFormat::Slack);
         sim.start_with_cause(0..3, 7);

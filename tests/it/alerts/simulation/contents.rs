@@ -206,7 +206,7 @@ fn sends_no_new_alert_for_a_changed_reason() {
 }
 
 #[test]
-fn notifies_receivers_that_a_deleted_object_is_no_longer_watched() {
+fn notifies_receivers_of_a_deleted_object() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.set_incident(cart("OOMKilled"));

@@ -10,7 +10,7 @@ use orchestr::{
 };
 
 #[test]
-fn resolves_incidents_of_deleted_owners_within_seconds_even_after_flapping() {
+fn resolves_incidents_of_deleted_owners_within_seconds() {
     for format in [WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         for _ in 0..8 {
@@ -30,7 +30,7 @@ fn resolves_incidents_of_deleted_owners_within_seconds_even_after_flapping() {
 }
 
 #[test]
-fn an_alert_does_not_end_while_a_pod_of_its_namespace_cannot_be_judged() {
+fn an_alert_lasts_while_a_pod_of_its_namespace_is_unclear() {
     for format in [WebhookFormat::Generic, WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager]
     {
         let mut sim = Simulation::new(format);
@@ -76,7 +76,7 @@ fn keeps_alerts_firing_for_30_s_and_for_5_minutes_at_most() {
 }
 
 #[test]
-fn keeps_alerts_at_alertmanager_alive_while_incidents_are_unknown() {
+fn keeps_alerts_alive_while_incidents_are_unknown() {
     for usable in [true, false] {
         let mut sim = Simulation::new(WebhookFormat::Alertmanager);
         sim.start(1);
@@ -193,7 +193,7 @@ fn continues_to_match_an_incident_whose_reason_changes() {
 }
 
 #[test]
-fn counts_incidents_that_end_while_waiting_for_space_in_a_message() {
+fn counts_what_ends_while_waiting_for_space() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     // The names are so long that they need several messages.
     sim.policy.pacing.group_interval = Duration::from_secs(60);

@@ -106,7 +106,7 @@ fn a_message_about_a_common_cause_only_contains_it() {
 }
 
 #[test]
-fn the_end_of_an_incident_of_pagerduty_has_no_text_so_it_is_sent_with_the_next_start() {
+fn an_end_at_pagerduty_is_told_with_the_next_start() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.start(1);
     sim.advance(60);

@@ -156,7 +156,7 @@ fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
 }
 
 #[test]
-fn counts_incidents_that_began_and_ended_while_held_back_in_the_next_message() {
+fn counts_what_began_and_ended_while_held_back() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.silence("*", 600);
@@ -205,7 +205,7 @@ fn counts_an_incident_that_returns_for_a_moment() {
 }
 
 #[test]
-fn says_how_many_problems_are_held_back_and_never_that_nothing_is_broken() {
+fn says_how_many_problems_are_held_back() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start(1);
     sim.advance(60);
@@ -335,7 +335,7 @@ fn repeats_a_muted_alert_when_the_silence_ends() {
 }
 
 #[test]
-fn withdraws_a_repetition_that_could_not_be_sent_before_the_silence() {
+fn withdraws_a_repetition_unsent_before_the_silence() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
         let mut sim = Simulation::new(format);
         sim.start(1);
@@ -353,7 +353,7 @@ fn withdraws_a_repetition_that_could_not_be_sent_before_the_silence() {
 }
 
 #[test]
-fn holds_back_an_announcement_that_could_not_be_sent_before_the_silence() {
+fn holds_back_an_announcement_unsent_before_the_silence() {
     for (receiver, announced) in [(Behaviour::Unreachable, 0), (Behaviour::AcceptsWithoutAnswering, 1)] {
         let mut sim = Simulation::new(WebhookFormat::Slack);
         sim.receiver = receiver;
@@ -372,7 +372,7 @@ fn holds_back_an_announcement_that_could_not_be_sent_before_the_silence() {
 }
 
 #[test]
-fn a_message_whose_announcements_are_held_back_says_only_what_is_resolved() {
+fn a_message_without_announcements_says_what_is_resolved() {
     for format in [WebhookFormat::Slack, WebhookFormat::Generic] {
         let mut sim = Simulation::new(format);
         sim.start(2);
@@ -413,7 +413,7 @@ fn an_incident_that_ended_before_it_could_be_sent_is_held_back() {
 }
 
 #[test]
-fn critical_incidents_pass_quiet_hours_as_soon_as_they_are_critical() {
+fn incidents_pass_quiet_hours_once_they_are_critical() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.begin_quiet_hours(60);
     sim.start(1);
@@ -536,7 +536,7 @@ proptest! {
 
     /// Each message is also checked by [`Simulation::check_mutes`].
     #[test]
-    fn sends_one_start_and_one_end_of_every_incident_that_is_not_muted_until_it_ends(format in format(), events in events()) {
+    fn every_incident_heard_starts_and_ends_once(format in format(), events in events()) {
         let mut sim = Simulation::new(format);
         for event in &events {
             sim.apply(event);
@@ -620,7 +620,7 @@ proptest! {
 }
 
 #[test]
-fn a_silenced_reason_that_changes_stays_silenced_after_a_failover() {
+fn a_changed_reason_stays_silenced_after_a_failover() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         let until = sim.now + std::time::Duration::from_secs(3_600);

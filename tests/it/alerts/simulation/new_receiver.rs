@@ -27,7 +27,7 @@ impl Simulation {
 }
 
 #[test]
-fn a_silence_does_not_withdraw_an_alert_that_the_receiver_before_was_sent() {
+fn a_silence_leaves_an_alert_that_an_earlier_receiver_has() {
     for (format, lasts) in WebhookFormat::ALL.into_iter().flat_map(|format| [(format, true), (format, false)]) {
         let mut sim = Simulation::new(format);
         sim.start(1);
@@ -54,7 +54,7 @@ fn a_silence_does_not_withdraw_an_alert_that_the_receiver_before_was_sent() {
 }
 
 #[test]
-fn a_silenced_alert_is_announced_to_a_new_receiver_after_the_silence() {
+fn a_new_receiver_is_sent_an_alert_after_its_silence() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start(1);
@@ -77,7 +77,7 @@ fn a_silenced_alert_is_announced_to_a_new_receiver_after_the_silence() {
 }
 
 #[test]
-fn a_new_receiver_that_fails_is_sent_the_end_of_an_alert_that_ends_meanwhile() {
+fn a_failing_new_receiver_is_sent_ends_of_meanwhile() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.start(1);
@@ -95,7 +95,7 @@ fn a_new_receiver_that_fails_is_sent_the_end_of_an_alert_that_ends_meanwhile() {
 }
 
 #[test]
-fn a_new_receiver_is_sent_the_end_of_an_alert_that_the_one_before_may_have_accepted() {
+fn a_new_receiver_is_sent_the_end_of_an_uncertain_alert() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.receiver = Behaviour::AcceptsWithoutAnswering;
@@ -113,7 +113,7 @@ fn a_new_receiver_is_sent_the_end_of_an_alert_that_the_one_before_may_have_accep
 }
 
 #[test]
-fn a_mute_does_not_end_a_storm_that_the_receiver_before_was_sent() {
+fn a_mute_leaves_a_storm_that_an_earlier_receiver_has() {
     for (format, lasts) in [WebhookFormat::Slack, WebhookFormat::Alertmanager]
         .into_iter()
         .flat_map(|format| [(format, true), (format, false)])
@@ -144,7 +144,7 @@ fn a_mute_does_not_end_a_storm_that_the_receiver_before_was_sent() {
 }
 
 #[test]
-fn the_growth_of_a_storm_that_could_not_be_sent_before_quiet_hours_is_sent_after_them() {
+fn growth_of_a_storm_unsent_before_quiet_hours_is_sent_after() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };

@@ -152,7 +152,7 @@ fn an_alert_that_an_older_version_stored_keeps_its_labels() {
 }
 
 #[test]
-fn a_common_cause_has_the_highest_severity_and_the_team_of_all_members() {
+fn a_common_cause_has_the_highest_severity_of_its_members() {
     for (second, expected) in [("web", "web"), ("bank", "")] {
         let mut sim = Simulation::new(WebhookFormat::Slack);
         sim.start_with_cause(0..2, 7);
@@ -182,7 +182,7 @@ fn changes_of_severity_cause_no_message() {
 }
 
 #[test]
-fn a_common_cause_is_not_over_because_its_members_are_less_severe_after_a_restart() {
+fn a_common_cause_lasts_if_members_become_less_severe() {
     let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
     sim.start_with_cause(0..3, 7);
     (0..3).for_each(|number| sim.set_ownership(number, Critical, ""));
@@ -197,7 +197,7 @@ fn a_common_cause_is_not_over_because_its_members_are_less_severe_after_a_restar
 }
 
 #[test]
-fn a_common_cause_is_not_over_because_only_the_memory_matched_its_members() {
+fn a_common_cause_lasts_if_only_the_memory_matched() {
     // Its members were critical before it was sent, or have the teams of different people, or were OOMKilled.
     let reasons = Match { reasons: Some(vec!["OOMKilled".to_owned()]), ..Match::default() };
     for matches in [severities(&[Critical]), teams(&["checkout", "web"]), reasons] {
@@ -224,7 +224,7 @@ fn a_common_cause_is_not_over_because_only_the_memory_matched_its_members() {
 }
 
 #[test]
-fn an_incident_that_is_held_back_is_sent_or_counted_after_a_restart() {
+fn an_incident_held_back_is_sent_or_counted_after_a_restart() {
     for lasts in [true, false] {
         let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
         sim.silence("*", 600);

@@ -49,7 +49,7 @@ fn limits_future_times_of_the_stored_state() {
 }
 
 #[test]
-fn a_failed_message_of_another_kind_leaves_an_uncertain_message_uncertain() {
+fn a_failed_message_leaves_an_uncertain_one_uncertain() {
     let mut sim = Simulation::new(WebhookFormat::Alertmanager);
     sim.start(1);
     sim.advance(35);

@@ -21,7 +21,7 @@ fn failing(format: WebhookFormat) -> Simulation {
 }
 
 #[test]
-fn repeats_nothing_if_the_interval_is_zero_or_alerts_are_resent() {
+fn repeats_nothing_if_the_interval_is_zero() {
     for (format, interval) in [(WebhookFormat::Slack, 0), (WebhookFormat::Alertmanager, 3_600)] {
         let mut sim = Simulation::new(format);
         sim.policy.repeat_every = Duration::from_secs(interval);
@@ -90,7 +90,7 @@ fn drops_a_repetition_whose_only_incident_ends_meanwhile() {
 }
 
 #[test]
-fn repeats_incidents_that_a_message_cannot_name_together_with_the_others() {
+fn repeats_incidents_that_do_not_fit_with_the_others() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.add_storm(0..100);
     sim.advance(3 * 3_600);
@@ -128,7 +128,7 @@ fn sends_the_end_instead_of_a_failing_repetition() {
 }
 
 #[test]
-fn sends_a_start_instead_of_a_failing_repetition_to_a_new_receiver() {
+fn sends_a_new_receiver_a_start_instead_of_a_repetition() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
         let mut sim = failing(format);
         sim.receiver = Behaviour::Accepts;

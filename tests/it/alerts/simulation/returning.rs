@@ -83,7 +83,7 @@ fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
 }
 
 #[test]
-fn does_not_resolve_an_incident_that_returns_before_its_end_is_delivered() {
+fn keeps_an_incident_that_returns_before_its_end_is_sent() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.start(1);

@@ -9,7 +9,7 @@ use orchestr::{
 };
 
 #[test]
-fn sends_a_lasting_incident_after_30_s_again_each_hour_and_when_it_is_resolved() {
+fn sends_a_lasting_incident_hourly_until_it_is_resolved() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start(1);
     sim.advance(2 * 3_600 + 600);
@@ -107,7 +107,7 @@ fn does_not_change_the_status_for_alerts_sent_again() {
 }
 
 #[test]
-fn counts_incidents_that_started_and_ended_during_an_outage_of_the_receiver() {
+fn counts_what_began_and_ended_during_an_outage() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.receiver = Behaviour::Unreachable;
     sim.start(1);
@@ -312,7 +312,7 @@ fn repeats_an_uncertain_message_before_any_other() {
 }
 
 #[test]
-fn sends_the_end_of_an_incident_whose_start_may_have_been_delivered() {
+fn sends_the_end_of_an_uncertain_start() {
     // The first attempt is uncertain, the later ones are not.
     for crash in [None, Some(CrashPoint::Sending)] {
         let mut sim = Simulation::new(WebhookFormat::Slack);
@@ -382,7 +382,7 @@ fn counts_incidents_that_end_while_waiting_for_their_turn() {
 }
 
 #[test]
-fn sends_everything_despite_a_status_with_future_times_and_absurd_numbers() {
+fn sends_everything_despite_an_absurd_status() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.policy.pacing.max_incidents = 2;
@@ -441,7 +441,7 @@ impl Simulation {
 
 /// The simulation itself identifies incidents by their keys, so the plans are checked one by one.
 #[test]
-fn an_incident_of_another_owner_with_the_same_key_has_an_alert_of_its_own() {
+fn equal_keys_of_different_owners_have_their_own_alerts() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start(1);
     sim.advance(60);

@@ -84,7 +84,7 @@ fn sends_the_incidents_of_a_shrinking_storm_one_by_one() {
 }
 
 #[test]
-fn sends_a_doubled_storm_immediately_and_a_slowly_growing_one_every_5_minutes() {
+fn sends_a_doubled_storm_before_a_slowly_growing_one() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.add_storm(0..110);
     sim.advance(60);
@@ -160,7 +160,7 @@ fn storms(sim: &Simulation, skip: usize) -> Vec<(MessageKind, Option<u64>)> {
 }
 
 #[test]
-fn tracks_the_incidents_of_a_storm_when_a_quarter_of_the_space_is_free() {
+fn tracks_a_storm_when_a_quarter_of_the_space_is_free() {
     // A hundred alerts, or 64 KiB.
     for (format, name, tracked) in [
         (WebhookFormat::Slack, str::to_owned as fn(&str) -> String, 100),
@@ -237,7 +237,7 @@ fn sends_the_end_of_a_storm_whose_growth_could_not_be_sent() {
 }
 
 #[test]
-fn sends_the_end_of_a_storm_that_returns_only_if_it_may_have_been_delivered() {
+fn sends_the_end_of_a_storm_that_may_have_been_delivered() {
     use MessageKind::{Firing, Resolved};
     for (receiver, expected) in
         [(Behaviour::Unreachable, &[][..]), (Behaviour::Fails, &[(Resolved, Some(0)), (Firing, Some(8))])]
@@ -270,7 +270,7 @@ fn keeps_the_end_of_a_storm_until_it_can_be_sent() {
 }
 
 #[test]
-fn drops_an_unsent_storm_that_ends_while_another_message_is_uncertain() {
+fn drops_an_unsent_storm_that_ends_beside_an_uncertain_message() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.policy.pacing.max_incidents = 2;
     sim.receiver = Behaviour::Fails;

@@ -84,7 +84,7 @@ fn a_storm_in_one_namespace_leaves_space_for_alerts_of_others() {
 }
 
 #[test]
-fn incidents_that_begin_together_are_tracked_by_turns_of_their_namespaces() {
+fn simultaneous_incidents_are_tracked_by_turns() {
     let mut sim = Simulation::shared(WebhookFormat::PagerDuty);
     for number in 0..100 {
         sim.fail("evil", &format!("{number:03}"), Critical);
@@ -105,7 +105,7 @@ fn incidents_that_begin_together_are_tracked_by_turns_of_their_namespaces() {
 }
 
 #[test]
-fn the_storm_of_a_namespace_continues_although_incidents_of_others_are_tracked() {
+fn a_storm_continues_while_incidents_of_others_are_tracked() {
     let mut sim = Simulation::shared(WebhookFormat::Slack);
     for number in 0..200 {
         sim.fail("evil", &format!("{number:03}"), Warning);
@@ -137,7 +137,7 @@ fn full_storm(format: WebhookFormat) -> Simulation {
 }
 
 #[test]
-fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namespace() {
+fn a_critical_incident_in_a_storm_names_its_namespace() {
     for format in WebhookFormat::ALL {
         let mut sim = full_storm(format);
         // A message about the storm was sent a moment ago, so the next one would be due in five minutes.
@@ -156,7 +156,7 @@ fn a_critical_incident_that_joins_a_storm_causes_a_message_that_names_its_namesp
 }
 
 #[test]
-fn a_critical_incident_that_joins_a_silenced_storm_is_named_when_the_silence_ends() {
+fn a_critical_incident_of_a_silenced_storm_is_named_later() {
     for (format, receiver) in WebhookFormat::ALL
         .into_iter()
         .flat_map(|format| [(format, Behaviour::Accepts), (format, Behaviour::Unreachable)])
@@ -190,7 +190,7 @@ fn a_critical_incident_that_joins_a_silenced_storm_is_named_when_the_silence_end
 }
 
 #[test]
-fn the_critical_incidents_of_one_namespace_cause_a_message_about_a_storm_every_5_minutes() {
+fn critical_incidents_cause_a_storm_message_every_5_minutes() {
     let mut sim = full_storm(WebhookFormat::Slack);
     let before = sim.sent.len();
     for number in 20..50 {
@@ -207,7 +207,7 @@ fn the_critical_incidents_of_one_namespace_cause_a_message_about_a_storm_every_5
 }
 
 #[test]
-fn a_common_cause_that_somebody_provoked_does_not_hide_incidents_of_others() {
+fn a_provoked_common_cause_hides_no_incident_of_others() {
     for format in WebhookFormat::ALL {
         for restarts in [false, true] {
             let mut sim = Simulation::shared(format);
@@ -246,7 +246,7 @@ fn a_common_cause_that_somebody_provoked_does_not_hide_incidents_of_others() {
 }
 
 #[test]
-fn an_alert_about_a_common_cause_names_an_incident_of_each_namespace() {
+fn a_common_cause_names_an_incident_of_each_namespace() {
     let mut sim = Simulation::shared(WebhookFormat::Slack);
     for number in 0..60 {
         sim.fail_with_cause("evil", &number.to_string(), Critical);
@@ -266,7 +266,7 @@ fn an_alert_about_a_common_cause_names_an_incident_of_each_namespace() {
 }
 
 #[test]
-fn namespaces_of_members_that_are_not_stored_get_no_alerts_of_their_own() {
+fn namespaces_of_unstored_members_get_no_own_alerts() {
     let mut sim = Simulation::shared(WebhookFormat::Slack);
     for number in 0..60 {
         sim.fail_with_cause(&format!("team{number}"), "api", Warning);
@@ -280,7 +280,7 @@ fn mentions(sent: &[Notification]) -> usize {
 }
 
 #[test]
-fn the_incidents_of_one_namespace_cause_a_mention_every_5_minutes() {
+fn one_namespace_causes_a_mention_every_5_minutes() {
     let mut sim = Simulation::shared(WebhookFormat::Slack);
     for number in 0..40 {
         sim.fail("evil", &number.to_string(), Critical);

@@ -246,7 +246,7 @@ async fn reports_pods_of_a_cron_jobs_job_whose_webhook_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_pods_of_a_replication_controller_whose_service_account_is_missing() {
+async fn reports_pods_without_their_service_account() {
     let env = TestEnv::new("account").await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();

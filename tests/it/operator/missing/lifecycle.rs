@@ -36,7 +36,7 @@ async fn until_over(env: &TestEnv) -> OrchestrStatus {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_lasting_shortages_within_a_second_of_the_event_and_ends_them_by_itself() {
+async fn reports_lasting_shortages_soon_and_ends_them() {
     let env = TestEnv::new("missing").await;
     let replica_set = deployment(&env, "api", 3).await;
     env.pod("web", healthy()).await;
@@ -125,7 +125,7 @@ async fn an_event_proves_nothing_without_its_workload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owners_that_do_not_exist_or_own_themselves_are_named_and_not_requested() {
+async fn owners_that_are_gone_or_circular_are_only_named() {
     let env = TestEnv::new("missing-owners").await;
     let gone = controlled_by("Deployment", "gone", "00000000-0000-4000-b000-000000000000");
     let orphan = env.owned_workload("ReplicaSet", "gone-5d9f", gone, json!({"replicas": 1}), json!({})).await;
@@ -179,7 +179,7 @@ async fn a_stateful_set_that_waits_for_its_first_pod_misses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keeps_the_start_over_a_restart_and_sends_one_alert_and_one_resolution() {
+async fn sends_one_alert_and_one_resolution_over_a_restart() {
     let env = TestEnv::new("missing-alerts").await;
     full_quota(&env).await;
     let receiver = Receiver::start().await.unwrap();
@@ -227,7 +227,7 @@ async fn keeps_the_start_over_a_restart_and_sends_one_alert_and_one_resolution()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shortage_that_the_status_omits_is_not_over_after_a_restart() {
+async fn a_shortage_omitted_from_the_status_survives_a_restart() {
     let env = TestEnv::new("missing-cut").await;
     let receiver = Receiver::start().await.unwrap();
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
