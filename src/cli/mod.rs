@@ -140,7 +140,12 @@ fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
 /// command from it.
 fn print_text(text: &str) -> Result<(), Failure> {
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    ignore_broken_pipe(out.write_all(without_commands(text).as_bytes()).and_then(|()| out.flush()))
+    // A command may follow the code of a colour, so these are removed first.
+    let text = match out.current_choice() {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(text).to_string(),
+        _ => text.to_owned(),
+    };
+    ignore_broken_pipe(out.write_all(without_commands(&text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// The result of writing output. A reader that closes the pipe early, such as `head`, is not an error.

@@ -221,7 +221,13 @@ async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
     let namespaces = collector.troubled_namespaces();
     collector.view.read_only_events(namespaces.keys().map(String::as_str));
     let deadline = Instant::now() + source.timeout;
-    while collector.view.is_reading() && timeout_at(deadline, collector.view.next()).await.is_ok() {}
+    while collector.view.is_reading() {
+        match timeout_at(deadline, collector.view.next()).await {
+            Ok(Some(note @ Note::EventsCut)) => notes.push(note.as_str().to_owned()),
+            Ok(_) => {}
+            Err(_timed_out) => break,
+        }
+    }
     let unread = namespaces.iter().filter(|(namespace, _)| !collector.view.has_listed(namespace));
     let unread: usize = unread.map(|(_, pods)| pods).sum();
     if unread > 0 {
