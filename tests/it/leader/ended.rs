@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use orchestr_testbed::Reply;
+use orchestr_testbed::{Reply, eventually};
 
 use super::support::Cluster;
 use crate::{
@@ -19,7 +19,13 @@ async fn the_next_replica_leads_within_a_second_of_sigterm() {
     replicas[0].signal("-TERM").await;
     replicas[0].ended().await;
     cluster.wait_for_leader(&["replica-b"]).await;
-    let took = cluster.lease_writes().iter().find(|write| write.by == "replica-b").unwrap().done;
+    // The proxy records a write when it has answered.
+    let took = eventually("the write of the Lease has ended", Duration::from_secs(10), async || {
+        let writes = cluster.lease_writes();
+        writes.iter().find(|write| write.by == "replica-b").map(|write| write.done).ok_or_else(|| "no write".to_owned())
+    })
+    .await
+    .unwrap();
     assert!(took.duration_since(signalled) < SignedDuration::from_secs(1), "{signalled} {took}");
     cluster.env.delete_pod("cart-0").await;
     cluster.receiver.wait_for(2, Duration::from_secs(90)).await.unwrap();
@@ -73,7 +79,13 @@ async fn a_receiver_that_does_not_answer_does_not_keep_the_lease() {
     replicas[0].signal("-TERM").await;
     replicas[0].ended().await;
     cluster.wait_for_leader(&["replica-b"]).await;
-    let took = cluster.lease_writes().iter().find(|write| write.by == "replica-b").unwrap().done;
+    // The proxy records a write when it has answered.
+    let took = eventually("the write of the Lease has ended", Duration::from_secs(10), async || {
+        let writes = cluster.lease_writes();
+        writes.iter().find(|write| write.by == "replica-b").map(|write| write.done).ok_or_else(|| "no write".to_owned())
+    })
+    .await
+    .unwrap();
     assert!(took.duration_since(signalled) < SignedDuration::from_secs(2), "{signalled} {took}");
     // The next leader sends the message again.
     let received = cluster.receiver.wait_for(3, Duration::from_secs(90)).await.unwrap();
