@@ -105,7 +105,8 @@ fn status(c: &mut Criterion) {
         })
         .collect();
     assert_eq!(findings.len(), PAGE);
-    let tail = Tail { text: "a line of a log\n".repeat(20).into(), source: LogSource::Previous, note: String::new() };
+    let (text, telling_line) = ("a line of a log\n".repeat(20).into(), "a line of a log".into());
+    let tail = Tail { text, telling_line, source: LogSource::Previous, note: String::new() };
     let tracker = Tracker::default();
     let make = || {
         let input = Input {

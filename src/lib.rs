@@ -7,7 +7,8 @@
 //! - [`events`] watches Warning events, which are evidence for causes.
 //! - `namespaces` watches the annotations of namespaces, which say who is responsible.
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
-//! - `jobs` reads the Jobs that decide about failed pods.
+//! - `jobs` reads the Jobs that decide about failed pods, and `revisions` the pod templates of those whose containers were
+//!   OOM-killed or whose newest revision fails.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
 //! - [`report`] builds an object's status and its incidents from the problems.
@@ -44,8 +45,10 @@ pub mod metrics;
 mod namespaces;
 mod partial_text;
 pub mod pods;
+mod quantity;
 mod render;
 pub mod report;
+mod revisions;
 pub mod settings;
 pub mod spec_error;
 mod status_apply;

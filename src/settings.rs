@@ -176,7 +176,8 @@ fn selection(scope: &PodScope) -> Result<PodSelection, SpecError> {
     })
 }
 
-/// The entries of `spec.pods.ignoreReasons` that are valid. A list that is too long is not in force: what it hides is reported.
+/// The entries of `spec.pods.ignoreReasons` that are valid. A list that is too long is not in force: what it hides is
+/// reported.
 fn reasons(given: &[String], wrong: &mut Vec<SpecError>) -> Vec<String> {
     const FIELD: &str = "spec.pods.ignoreReasons";
     if in_force(at_most(FIELD, given.len(), limits::REASONS), wrong).is_none() {

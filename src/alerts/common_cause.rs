@@ -29,9 +29,9 @@ use jiff::Timestamp;
 
 use super::{
     Incident, Member, Texts,
+    input::PlanInput,
     memory::{Earlier, IncidentMemory},
     mute::Mute,
-    plan::PlanInput,
     policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
 };

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::{
     common_cause::Grouped,
     formats::{MessageBudget, receiver},
+    input::PlanInput,
     lifecycle::{Event, Life},
     message_id::new_id,
     muted,
     notification::{Alert, Farewell, Notification, Storm, count_reasons},
-    plan::PlanInput,
     refusal, retry, storm,
     times::{elapses_at, has_elapsed, later},
     webhook_state::{WebhookState, is_ongoing},
@@ -53,8 +53,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
         _ => false,
     });
-    // An incident that has ended is never listed as firing. An alert still to be sent as a start, maybe after a silence, gets its
-    // own message: listed as ongoing, it would count as sent.
+    // An incident that has ended is never listed as firing. An alert still to be sent as a start, maybe after a
+    // silence, gets its own message: listed as ongoing, it would count as sent.
     let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert) && (resend || alert.sent_at.is_some());
     // What the receiver refuses has messages of its own.
     let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());
@@ -70,7 +70,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     }
     let mut storm = storm(webhook, &envelope);
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
-    // A message with names only says nothing about the incidents that it does not name: the receiver may refuse it for them.
+    // A message with names only says nothing about the incidents that it does not name: the receiver may refuse it for
+    // them.
     let counted = started.iter().chain(&firing).map(|alert| alert.reason.as_str());
     let counted = counted.chain(overflow.iter().map(|incident| incident.reason.as_str()));
     let reasons = count_reasons(counted.filter(|_| !names_only));
@@ -120,8 +121,8 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     }
 }
 
-/// Whom a message mentions: only if it announces alerts, and not if it repeats or resolves them. A storm counts if it was
-/// not sent yet, or if a critical incident joined it. The incidents of one namespace cause a mention once per
+/// Whom a message mentions: only if it announces alerts, and not if it repeats or resolves them. A storm counts if it
+/// was not sent yet, or if a critical incident joined it. The incidents of one namespace cause a mention once per
 /// `mention_interval`.
 fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert], storm: Option<&Storm>) -> Vec<String> {
     if kind != MessageKind::Firing {
@@ -160,7 +161,8 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
         // The current incidents may be unknown when a message is sent again.
         AlertPhase::Firing if resend => sent,
         AlertPhase::Announcing if !resend => sent,
-        // A new receiver is sent a storm when it has incidents. Otherwise it would count as sent, although nothing was said.
+        // A new receiver is sent a storm when it has incidents. Otherwise it would count as sent, although nothing was
+        // said.
         AlertPhase::Firing if storm.sent_at.is_none() && webhook.overflow.is_empty() => return None,
         AlertPhase::Firing if !webhook.policy.pacing.single_incident => webhook.overflow.len() as u64,
         AlertPhase::Resolving if !resend => 0,
@@ -178,7 +180,8 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     Some(Storm { count, since: storm.since.0, resolved_at, severity, first_severity, critical, held_back })
 }
 
-/// How many current incidents the receiver was sent neither before nor in this message, without those that are held back.
+/// How many current incidents the receiver was sent neither before nor in this message, without those that are held
+/// back.
 fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let is_sent = |alert: &&AlertStatus| {
         matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing) && !webhook.begins(alert)
@@ -190,8 +193,8 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     (webhook.held + webhook.incidents.len()).saturating_sub(others) as u64
 }
 
-/// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the time
-/// of the next one.
+/// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the
+/// time of the next one.
 ///
 /// It depends only on what the receiver was sent, so it also works while the current incidents are unknown. It changes
 /// no state.
@@ -248,9 +251,7 @@ pub(super) fn repeat_at(webhook: &WebhookState<'_>) -> Option<Timestamp> {
         .iter()
         .filter(|alert| muted::is_repeated(webhook, alert))
         .map(|alert| alert.sent_at.as_ref());
-    let is_repeated = |storm: &&StormStatus| {
-        storm.phase == AlertPhase::Firing && storm.gone_since.is_none() && !storm::is_muted(webhook)
-    };
+    let is_repeated = |storm: &&StormStatus| storm::lasts(storm) && !storm::is_muted(webhook);
     let storm = webhook.status.storm.iter().filter(is_repeated);
     alerts.chain(storm.map(|storm| storm.sent_at.as_ref())).filter_map(|sent| elapses_at(sent, every)).min()
 }

@@ -19,7 +19,7 @@ use crate::api::{AlertPhase, AlertStatus, StormStatus, WebhookStatus};
 
 /// What happens to an alert, or to the storm.
 #[derive(Clone, Copy)]
-pub(super) enum Event<'a> {
+pub(super) enum Event {
     /// The state was read. It may have been edited, or written with a clock ahead of ours.
     Read,
     /// The incident is there.
@@ -34,8 +34,8 @@ pub(super) enum Event<'a> {
     LeftOut,
     /// The receiver accepted a message about it.
     Accepted,
-    /// The receiver refused the pending message for its content. The time is present if it was about nothing else.
-    Refused(Option<&'a Time>),
+    /// The receiver refused the pending message for its content. `alone`: the message was about nothing else.
+    Refused { alone: bool },
     /// The receiver is sent no end of it.
     EndsSilently,
     /// It is sent as if it began, because the receiver refuses all alerts together.
@@ -83,7 +83,7 @@ impl<'a> From<&'a mut StormStatus> for Life<'a> {
 
 impl Life<'_> {
     /// Takes the transition for an event, if there is one. Returns whether an incident is there again that had ended.
-    pub fn on(&mut self, event: Event<'_>, at: Circumstances) -> bool {
+    pub fn on(&mut self, event: Event, at: Circumstances) -> bool {
         use AlertPhase::{Announcing, Firing, Queued, Resolved, Resolving};
         let (now, maybe_delivered) = (whole_seconds(at.now), at.maybe_delivered);
         let before = *self.phase;
@@ -123,18 +123,18 @@ impl Life<'_> {
                 self.refused_at.take_if(|_| phase.is_pending());
                 if phase == Resolving { Resolved } else { Firing }
             }
-            (Announcing, Event::Refused(alone)) => {
+            (Announcing, Event::Refused { alone }) => {
                 // If an earlier attempt may have been accepted, the end must be sent, whatever happens before.
                 *self.began_elsewhere |= maybe_delivered;
-                self.note_refusal(alone);
+                self.note_refusal(alone, now);
                 self.before_announcement()
             }
-            (Resolving, Event::Refused(alone)) => {
+            (Resolving, Event::Refused { alone }) => {
                 if maybe_delivered {
                     // The receiver may have its end, so it begins again if it returns.
                     self.begin_again();
                 }
-                self.note_refusal(alone);
+                self.note_refusal(alone, now);
                 Firing
             }
             (Firing, Event::EndsSilently) => {
@@ -171,8 +171,10 @@ impl Life<'_> {
         if self.has_begun() { AlertPhase::Firing } else { AlertPhase::Queued }
     }
 
-    fn note_refusal(&mut self, alone: Option<&Time>) {
-        *self.refused_at = alone.cloned().or(self.refused_at.take());
+    fn note_refusal(&mut self, alone: bool, now: Time) {
+        if alone {
+            *self.refused_at = Some(now);
+        }
     }
 
     /// It is sent as if it began, but its end is sent whatever happens before.

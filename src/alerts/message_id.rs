@@ -2,22 +2,23 @@
 
 use ring::digest::{Context, SHA256};
 
-use super::{Source, notification::Notification, plan::PlanInput, webhook_state::WebhookState};
+use super::{Source, input::PlanInput, notification::Notification, webhook_state::WebhookState};
 use crate::{
     api::{AlertPhase, AlertStatus, MessageKind, StormStatus, WebhookStatus},
     hex::hex,
 };
 
-/// A unique ID of a new message. It depends on the kind, because two messages of different kinds may be built at the same time.
+/// A unique ID of a new message. It depends on the kind, because two messages of different kinds may be built at the
+/// same time.
 pub(super) fn new_id(webhook: &WebhookState<'_>, input: &PlanInput<'_>, kind: MessageKind) -> String {
     let nanoseconds = webhook.now.as_nanosecond().to_string();
     let alerts = webhook.status.alerts.iter().map(|alert| format!("{} {}", alert.key, alert.phase as u8));
     digest(kind, input.source, [input.policy.name.clone(), nanoseconds].into_iter().chain(alerts))
 }
 
-/// Gives a new message an ID that follows from its alerts. A restarted operator finds no trace of the message. If it plans the
-/// same one, the receiver recognizes it by this ID. It may group the incidents in other messages, which have other IDs, and it
-/// does not send the end of an incident that has ended in the meantime.
+/// Gives a new message an ID that follows from its alerts. A restarted operator finds no trace of the message. If it
+/// plans the same one, the receiver recognizes it by this ID. It may group the incidents in other messages, which have
+/// other IDs, and it does not send the end of an incident that has ended in the meantime.
 ///
 /// `previous` and `state` are those before and after the plan of the message.
 pub(super) fn name_unstored(

@@ -19,9 +19,9 @@ use super::{
     mute::{find_mute, mutes_everywhere},
     refusal, sanitize, storm,
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::{WebhookState, is_ongoing},
+    webhook_state::{WebhookState, is_listed, is_ongoing},
 };
-use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatus};
+use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatus, StormStatus};
 
 /// The most incidents that the status lists, so that it stays small. The end of each of them is noticed.
 const MAX_INCIDENTS: usize = 16;
@@ -82,9 +82,10 @@ pub(super) fn withdraw_repetition(webhook: &mut WebhookState<'_>) {
         return;
     }
     let single = webhook.policy.pacing.single_incident;
-    let is_included = |phase: AlertPhase| phase == AlertPhase::Announcing || !single && phase == AlertPhase::Firing;
-    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert.phase) && !webhook.is_muted(alert));
-    let storm = webhook.status.storm.as_ref().is_some_and(|storm| is_included(storm.phase));
+    let is_included = |alert: &AlertStatus| alert.phase == AlertPhase::Announcing || !single && is_listed(alert);
+    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert) && !webhook.is_muted(alert));
+    let is_included = |storm: &StormStatus| storm.phase == AlertPhase::Announcing || !single && storm::lasts(storm);
+    let storm = webhook.status.storm.as_ref().is_some_and(is_included);
     if !alert && (!storm || storm::is_muted(webhook)) {
         webhook.drop_pending();
     }

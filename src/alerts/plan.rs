@@ -16,47 +16,18 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use super::{
-    Incident, Source,
     common_cause::Grouped,
     compose::{Envelope, compose, repeat_at, revert_excess},
+    input::PlanInput,
     lifecycle::{Event, Life},
-    memory::{GoneAlerts, IncidentMemory},
     message_id::new_id,
-    mute::{CurrentMutes, MuteRules},
     muted,
     notification::Notification,
-    policy::NotificationPolicy,
     refusal, storm,
     times::{elapses_at, whole_seconds},
     webhook_state::WebhookState,
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, PendingMessage, WebhookStatus};
-
-/// What a decision about one webhook depends on, apart from the webhook's stored status.
-#[derive(Clone, Copy, Debug)]
-pub struct PlanInput<'a> {
-    pub source: &'a Source,
-    pub policy: &'a NotificationPolicy,
-    /// All current incidents of the object. Any incident missing here counts as gone, unless `gone` says
-    /// otherwise.
-    pub incidents: &'a [Incident],
-    pub memory: &'a IncidentMemory,
-    /// What is known about alerts whose incidents are missing in `incidents`.
-    pub gone: &'a GoneAlerts,
-    /// The silences and quiet hours of the object.
-    pub mute_rules: &'a MuteRules,
-    /// Which of the incidents they hold back now.
-    pub mutes: &'a CurrentMutes,
-    /// A hash of the webhook's spec and its Secrets. When it changes, retries start over.
-    pub config: &'a str,
-    /// Identifies the receiver. `None` while the webhook is unusable: nothing is sent.
-    pub receiver: Option<&'a str>,
-    /// When this process last delivered a message to this receiver. Not stored.
-    pub last_sent: Option<Timestamp>,
-    /// How many bytes of the status the alerts may use: [`super::alert_bytes`].
-    pub bytes: usize,
-    pub now: Timestamp,
-}
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +179,7 @@ fn mark_changes(webhook: &mut WebhookState<'_>) {
         storm::mark(webhook);
     }
     let event = |alert: &AlertStatus| if webhook.begins(alert) { Event::Announced } else { Event::EndAnnounced };
-    let events: HashMap<String, Event<'_>> = changed.iter().map(|alert| (alert.key.clone(), event(alert))).collect();
+    let events: HashMap<String, Event> = changed.iter().map(|alert| (alert.key.clone(), event(alert))).collect();
     let at = webhook.circumstances();
     for alert in &mut webhook.status.alerts {
         if let Some(event) = events.get(&alert.key) {

@@ -1,6 +1,6 @@
-//! What follows when a receiver refuses a message for its content, as with 400: it is sent with less detail, and then in
-//! parts, until the incidents that the receiver refuses stand alone. Those are marked and retried slowly, so that they hold up
-//! no others:
+//! What follows when a receiver refuses a message for its content, as with 400: it is sent with less detail, and then
+//! in parts, until the incidents that the receiver refuses stand alone. Those are marked and retried slowly, so that
+//! they hold up no others:
 //!
 //! ```text
 //! [a b c d] refused ─▶ the same with names only, refused ─▶ [a b] accepted ─▶ [c d] refused ─▶ [c] refused: marked ─▶ [d]
@@ -8,9 +8,9 @@
 //!
 //! A part that is accepted doubles the next one, so that one refused incident among many costs few requests.
 //!
-//! A receiver that has accepted nothing since its first refusal counts as failing, because nothing shows that the incidents are
-//! the reason. One incident at a time is then sent as a probe. If it is accepted, all others are sent as if they had never
-//! been refused.
+//! A receiver that has accepted nothing since its first refusal counts as failing, because nothing shows that the
+//! incidents are the reason. One incident at a time is then sent as a probe. If it is accepted, all others are sent as
+//! if they had never been refused.
 
 use std::time::Duration;
 
@@ -87,9 +87,8 @@ fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> 
             state.last_error = None;
         }
     }
-    let refused_at = (included == 1).then(|| whole_seconds(now));
     let at = Circumstances { now, maybe_delivered: pending.maybe_delivered };
-    lifecycle::all(state).for_each(|mut life| _ = life.on(Event::Refused(refused_at.as_ref()), at));
+    lifecycle::all(state).for_each(|mut life| _ = life.on(Event::Refused { alone: included == 1 }, at));
     true
 }
 
@@ -98,8 +97,8 @@ fn half(number: usize) -> i64 {
     i64::try_from(number / 2).unwrap_or(MAX_PART).max(1)
 }
 
-/// Lets all firing alerts be sent again as if they began, in parts: a receiver that has to be sent all alerts again and again
-/// refuses them together. An incident that has ended, but may return, begins only if it does.
+/// Lets all firing alerts be sent again as if they began, in parts: a receiver that has to be sent all alerts again and
+/// again refuses them together. An incident that has ended, but may return, begins only if it does.
 fn announce_again(state: &mut WebhookStatus, now: Timestamp) {
     let at = Circumstances { now, maybe_delivered: false };
     let mut number = 0;
@@ -124,7 +123,8 @@ pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification, now: T
     if sent.kind == MessageKind::Resend {
         return;
     }
-    // PagerDuty's end of an incident has no text, so it says nothing about others unless the receiver accepted nothing before.
+    // PagerDuty's end of an incident has no text, so it says nothing about others unless the receiver accepted nothing
+    // before.
     if names_refused(state, sent, was_refusing_all) {
         let accepts_others = state.accepts_others;
         forget(state);

@@ -88,6 +88,11 @@ pub(super) fn was_sent(webhook: &WebhookState<'_>) -> bool {
     })
 }
 
+/// Whether the storm was announced, and there are still incidents in it.
+pub(super) fn lasts(storm: &StormStatus) -> bool {
+    storm.phase == AlertPhase::Firing && storm.gone_since.is_none()
+}
+
 /// Whether silences or quiet hours hold back news about the storm, because they mute all of its incidents.
 pub(super) fn is_muted(webhook: &WebhookState<'_>) -> bool {
     let is_muted = |incident: &&Incident| webhook.mutes.contains_key(incident.key.as_str());

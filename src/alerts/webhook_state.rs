@@ -13,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     Incident,
     common_cause::Grouped,
+    input::PlanInput,
     lifecycle::{self, Circumstances, Event},
     memory::{GoneAlerts, IncidentMemory},
     mute::{Mute, MuteRules},
-    plan::PlanInput,
     policy::NotificationPolicy,
     sanitize,
     times::has_elapsed,
@@ -181,6 +181,11 @@ impl<'a> WebhookState<'a> {
 
 pub(super) fn is_ongoing(alert: &AlertStatus) -> bool {
     alert.phase == AlertPhase::Firing && alert.gone_since.is_none()
+}
+
+/// Whether a complete repetition names an alert: the receiver was sent it and does not refuse it, and its incident lasts.
+pub(super) fn is_listed(alert: &AlertStatus) -> bool {
+    is_ongoing(alert) && alert.sent_at.is_some() && alert.refused_at.is_none()
 }
 
 /// Whether an alert is about this incident. The key alone is a hash that is short enough to be forged.

@@ -19,6 +19,8 @@ open_enum! {
         ReadinessGate,
         /// The postStart hook failed.
         PostStartHook,
+        /// The preStop hook runs on after the grace period of the deleted pod, or failed.
+        PreStopHook,
         /// The process exited with an error code of its own.
         ExitCode,
         /// The process was ended by a signal.
@@ -29,6 +31,8 @@ open_enum! {
         ImageNotFound,
         /// The registry refuses the credentials, or requires some.
         ImageAuth,
+        /// The registry does not say whether the repository does not exist or requires credentials.
+        ImageNotFoundOrPrivate,
         /// The registry limits the rate of pulls.
         ImageRateLimited,
         /// The registry cannot be reached: DNS, connection or TLS.
@@ -37,6 +41,8 @@ open_enum! {
         ImageNameInvalid,
         /// The image does not exist for the node's platform.
         ImagePlatform,
+        /// The image is not on the node, and the pod's pull policy is Never.
+        ImageNeverPull,
         /// A ConfigMap does not exist.
         ConfigMapMissing,
         /// A Secret does not exist.
@@ -47,10 +53,14 @@ open_enum! {
         CommandNotFound,
         /// The command may not be executed.
         PermissionDenied,
+        /// The container's security context refuses the image's user.
+        SecurityContext,
         /// A PersistentVolumeClaim is not bound.
         VolumeUnbound,
         /// A PersistentVolumeClaim, volume or StorageClass does not exist.
         VolumeNotFound,
+        /// The pod's volume is on another node than the pod may run on.
+        VolumeNodeAffinity,
         /// A volume cannot be attached or mounted.
         MountFailed,
         /// The pod's sandbox or network cannot be set up.
@@ -59,14 +69,20 @@ open_enum! {
         InsufficientResources,
         /// No node matches the pod's node selector or affinity.
         NodeSelector,
+        /// No node satisfies the affinity or anti-affinity of pods.
+        PodAffinity,
         /// The pod does not tolerate the taints of the nodes.
         Taints,
+        /// The nodes are cordoned.
+        NodeCordoned,
         /// The host port is taken on the nodes.
         PortConflict,
         /// A scheduling gate holds the pod.
         SchedulingGate,
         /// A ResourceQuota refuses the pod.
         QuotaExceeded,
+        /// A ResourceQuota requires the pod to set a request or limit.
+        QuotaRequires,
         /// Pod Security or another admission policy refuses the pod.
         PolicyRefused,
         /// An admission webhook refuses the pod or fails.

@@ -113,6 +113,15 @@ pub struct Incident {
     /// A sentence that explains the cause, or what is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// If the API proves only how the container ended: the line of its log that says most about why, in the container's own
+    /// words, redacted and of at most 160 characters. Absent if no line does, or if logs are disabled.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log_line: String,
+    /// What exists in the place of a missing object, such as `there is a ConfigMap app-configuration`. Only commands fill it, with
+    /// the rights of their callers, so a status never has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(skip)]
+    pub hint: String,
     /// How severe it is: critical, warning or info. From the annotation kopf.dev/severity of a pod or of the namespace;
     /// otherwise critical if none of the owner's pods works, else warning. It may change while the incident lasts.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
@@ -143,6 +152,10 @@ pub struct Incident {
     pub revision: Option<Revision>,
     /// When the first of the pods began to fail.
     pub since: Time,
+    /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub since_at_latest: bool,
     /// The names of up to three of the pods.
     #[serde(default)]
     pub example_pods: Vec<String>,
@@ -235,6 +248,10 @@ pub struct CommonCause {
     pub pods: i64,
     /// When the first of the incidents began.
     pub since: Time,
+    /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub since_at_latest: bool,
     /// A sentence that explains it.
     pub message: String,
 }
@@ -274,6 +291,10 @@ pub struct PodProblem {
     pub owner: Option<Owner>,
     /// When the problem began.
     pub since: Time,
+    /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub since_at_latest: bool,
     /// The containers with a problem.
     #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     pub container_issues: Vec<ContainerIssue>,

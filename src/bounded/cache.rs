@@ -1,10 +1,12 @@
 //! A cache whose entries have a size, and count for the namespaces that use them.
 //!
-//! When the bound is exceeded, the namespace with the most bytes loses the contents that it has not used for longest, and then
-//! bare entries. So a namespace whose bytes are at most the bound, divided by the number of namespaces, loses none. An entry
-//! that several namespaces use counts for one of them; if that one would lose it, it counts for another one from then on.
+//! When the bound is exceeded, the namespace with the most bytes loses the contents that it has not used for longest,
+//! and then bare entries. So a namespace whose bytes are at most the bound, divided by the number of namespaces, loses
+//! none. An entry that several namespaces use counts for one of them; if that one would lose it, it counts for another
+//! one from then on.
 //!
-//! The cache does not remove anything by itself: [`WeightedCache::excess`] names an entry, which the caller shrinks or removes.
+//! The cache does not remove anything by itself: [`WeightedCache::excess`] names an entry, which the caller shrinks or
+//! removes.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -118,10 +118,8 @@ impl Kind {
 
     /// The kind with this name in the API, if its API version is that of the kind.
     pub(super) fn of_api(api_version: &str, kind: &str) -> Option<Self> {
-        let kinds = NAMES.map(|(kind, ..)| kind);
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let kind = kinds.into_iter().find(|own| own.api_kind() == kind)?;
-        NAMES.iter().any(|(named, _, own)| *named == kind && *own == group).then_some(kind)
+        NAMES.iter().find(|(own, _, of)| own.api_kind() == kind && *of == group).map(|(own, ..)| *own)
     }
 
     /// The path of its objects in a namespace.

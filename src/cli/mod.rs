@@ -11,8 +11,10 @@ mod get;
 mod kind;
 mod kube_client;
 mod live;
+mod near;
 mod object_flags;
 mod preflight;
+mod process;
 mod proxy;
 mod run;
 mod scan;
@@ -26,7 +28,6 @@ mod yaml;
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, Write},
     path::Path,
     process::ExitCode,
 };
@@ -36,7 +37,8 @@ use clap_complete::Shell;
 
 pub use failure::Failure;
 
-use crate::{render::safe::without_commands, version::version_and_revision};
+use crate::version::version_and_revision;
+use process::{print, runtime};
 
 /// Shows which pods of a Kubernetes cluster are broken, and why
 #[derive(Debug, Parser)]
@@ -54,10 +56,11 @@ enum Command {
     Scan(scan::ScanFlags),
     /// Print the status of an Orchestr object: incidents, causes, pods and logs; exits 1 if pods have problems
     Show(show::ShowFlags),
-    /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the time is over
+    /// Wait until workloads are rolled out and healthy; exits 1 at the first trouble that cannot mend itself, 3 if the
+    /// time is over
     Wait(wait::WaitFlags),
-    /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers to; exits 1
-    /// if it has a problem
+    /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers
+    /// to; exits 1 if it has a problem
     Explain(explain::ExplainFlags),
     /// Test the webhooks of an Orchestr object
     #[command(subcommand)]
@@ -120,42 +123,6 @@ impl Cli {
 fn named_as_called(command: clap::Command, program: Option<&OsString>) -> clap::Command {
     let name = program.and_then(|program| Path::new(program).file_stem());
     if name == Some(OsStr::new("kubectl-orchestr")) { command.bin_name("kubectl orchestr") } else { command }
-}
-
-/// A runtime of one thread: waking a second thread for each watch event costs more than handling the event.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("cannot start: {error}")))
-}
-
-fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
-    let mut out = io::stdout().lock();
-    ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Prints text with colours, which are removed if standard output is not a terminal. The runner of GitHub Actions reads no
-/// command from it.
-fn print_text(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::AutoStream::auto(io::stdout().lock());
-    // A command may follow the code of a colour, so these are removed first.
-    let text = match out.current_choice() {
-        anstream::ColorChoice::Never => anstream::adapter::strip_str(text).to_string(),
-        _ => text.to_owned(),
-    };
-    ignore_broken_pipe(out.write_all(without_commands(&text).as_bytes()).and_then(|()| out.flush()))
-}
-
-/// The result of writing output. A reader that closes the pipe early, such as `head`, is not an error.
-fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), Failure> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("cannot write the output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

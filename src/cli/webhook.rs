@@ -19,8 +19,8 @@ use super::{
     Failure,
     account::{OperatorAccount, SecretAccess},
     connect::{ConnectionFlags, Retries, connect},
-    ignore_broken_pipe,
     kind::object_name,
+    process::ignore_broken_pipe,
     webhook_flags::WebhookFlags,
 };
 

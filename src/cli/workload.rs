@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::core::Selector;
 
-use crate::{diagnosis::revision_hash, pods::Pod};
+use crate::{diagnosis::revision_hash, pods::Pod, render::numbers::counted};
 
 use super::kind::Kind;
 
@@ -360,9 +360,5 @@ fn other_strategy(strategy: Option<&str>) -> Option<String> {
 }
 
 /// Such as `1 pod` or `3 pods`.
-pub(super) fn counted(count: i32, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,8 @@ const BURST: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How many lists may be requested after a start of the watch.
 const LIMIT: u32 = 100;
+/// How many of them only for events about kills. The watch shows none of these, but most other events when they repeat.
+const FOR_KILLS: u32 = 50;
 /// For how long after a start of the watch lists are requested: until the limit is reached at the latest.
 const WINDOW: Duration = Duration::from_secs(300);
 /// A watch that starts again sooner than this causes no further lists, so that a server that keeps ending it does not
@@ -56,9 +58,12 @@ impl EventLists {
         Self { started: None, left: 0, tokens: BURST, interval: now, asked: HashSet::new() }
     }
 
-    /// A watch of events has started in the present: earlier events are unknown. Returns whether lists may be requested.
+    /// A watch of events has started in the present, or this replica begins to lead: earlier events are unknown. Returns
+    /// whether lists may be requested.
     pub(super) fn watch_started(&mut self, now: Instant) -> bool {
-        if self.started.is_some_and(|started| now.saturating_duration_since(started) < LEAST_BETWEEN) {
+        let is_recent = self.started.is_some_and(|started| now.saturating_duration_since(started) < LEAST_BETWEEN);
+        // A follower requests none.
+        if is_recent && self.left < LIMIT {
             return false;
         }
         self.started = Some(now);
@@ -81,18 +86,19 @@ impl EventLists {
         if !self.is_open(now) {
             return (Vec::new(), None);
         }
-        let mut newest: HashMap<OwnerKey, (Option<Timestamp>, &Pod)> = HashMap::new();
+        let mut newest: HashMap<OwnerKey, (bool, Option<Timestamp>, &Pod)> = HashMap::new();
         for (pod, finding) in pods {
             let owner = owner_key(pod, finding);
             if !self.asked.contains(&owner) {
-                let of_owner = newest.entry(owner).or_insert((pod.created, pod));
-                if (pod.created, pod.uid) > (of_owner.0, of_owner.1.uid) {
-                    *of_owner = (pod.created, pod);
+                let own = (finding.needs_kills(), pod.created, pod);
+                let of_owner = newest.entry(owner).or_insert(own);
+                if (own.0, own.1, own.2.uid) > (of_owner.0, of_owner.1, of_owner.2.uid) {
+                    *of_owner = own;
                 }
             }
         }
         let mut newest: Vec<_> = newest.into_iter().collect();
-        newest.sort_unstable_by_key(|(_, (created, pod))| (std::cmp::Reverse(*created), pod.uid));
+        newest.sort_unstable_by_key(|(_, (kills, created, pod))| (std::cmp::Reverse((*kills, *created)), pod.uid));
         // Namespaces take turns, so that none takes all lists.
         let mut turns: HashMap<String, u32> = HashMap::new();
         for (namespace, _, _) in &self.asked {
@@ -100,17 +106,20 @@ impl EventLists {
         }
         let mut ordered: Vec<_> = newest
             .into_iter()
-            .map(|(owner, (_, pod))| {
+            .map(|(owner, (kills, _, pod))| {
                 let turn = turns.entry(owner.0.clone()).or_default();
                 *turn += 1;
-                (*turn, owner, pod)
+                (*turn, owner, pod, kills)
             })
             .collect();
-        ordered.sort_by_key(|(turn, _, _)| *turn);
+        ordered.sort_by_key(|(turn, ..)| *turn);
         let mut queries = Vec::new();
-        for (_, owner, pod) in ordered {
+        for (_, owner, pod, kills) in ordered {
             if self.left == 0 {
                 break;
+            }
+            if !kills && self.left <= FOR_KILLS {
+                continue;
             }
             if !self.take(now) {
                 return (queries, Some(self.interval + INTERVAL));
@@ -145,6 +154,7 @@ fn owner_key(pod: &Pod, finding: &Finding) -> OwnerKey {
 mod tests {
     use super::*;
     use crate::{
+        api::{Cause, ProblemKind},
         diagnosis::{Facts, Health, PodOwner, Thresholds, assess},
         pods::from_json,
     };
@@ -210,7 +220,44 @@ mod tests {
         }
         asked.sort_unstable();
         asked.dedup();
-        assert_eq!(asked.len(), 100);
+        assert_eq!(asked.len(), 50);
+    }
+
+    #[test]
+    fn half_of_the_lists_are_for_events_about_kills() {
+        let start = Instant::now();
+        let mut lists = EventLists::new(start);
+        lists.watch_started(start);
+        let mut pods: Vec<_> = (0..300).map(|owner| failing(owner, 10)).collect();
+        for (_, finding) in &mut pods[100..200] {
+            finding.kind = ProblemKind::Crash;
+            finding.explanation.cause = Cause::Signal;
+        }
+        let asked: Vec<_> = (0..WINDOW.as_secs())
+            .flat_map(|second| ask(&mut lists, &pods, start + Duration::from_secs(second)))
+            .collect();
+        let killed = pods[100..200].iter().filter(|(pod, _)| asked.contains(&pod.uid)).count();
+        assert_eq!((asked.len(), killed), (100, 100), "those of one namespace come first");
+        lists.watch_started(start + LEAST_BETWEEN);
+        let others: Vec<_> = pods.drain(..100).collect();
+        let mut later = start + LEAST_BETWEEN;
+        let mut asked = 0;
+        for _ in 0..60 {
+            asked += ask(&mut lists, &others, later).len();
+            later += INTERVAL;
+        }
+        assert_eq!(asked, 50);
+        assert_eq!(ask(&mut lists, &pods[..100], later - INTERVAL).len(), 5, "the other half is left");
+    }
+
+    #[test]
+    fn a_follower_keeps_its_lists_until_it_leads() {
+        let start = Instant::now();
+        let mut lists = EventLists::new(start);
+        assert!(lists.watch_started(start));
+        let later = start + WINDOW + Duration::from_secs(1);
+        assert!(!lists.is_open(later));
+        assert!(lists.watch_started(later) && lists.is_open(later));
     }
 
     #[test]
@@ -220,12 +267,13 @@ mod tests {
         assert!(lists.watch_started(start));
         let pods: Vec<_> = (0..300).map(|owner| failing(owner, 10)).collect();
         let mut asked = 0;
+        asked += ask(&mut lists, &pods, start).len();
         for second in 1..600 {
             let now = start + Duration::from_secs(second);
             assert!(!lists.watch_started(now));
             asked += ask(&mut lists, &pods, now).len();
         }
-        assert_eq!(asked, 100);
+        assert_eq!(asked, 50);
         assert!(lists.watch_started(start + LEAST_BETWEEN));
         assert_eq!(ask(&mut lists, &pods, start + LEAST_BETWEEN).len(), 5);
         assert!(!lists.is_open(start + LEAST_BETWEEN + WINDOW));

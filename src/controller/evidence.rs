@@ -1,4 +1,4 @@
-//! The Warning events about pods, and whether they can be read. Without them, fewer causes are found, but the verdicts are
+//! The events about pods, and whether they can be read. Without them, fewer causes are found, but the verdicts are
 //! the same.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
-    diagnosis::{Finding, needs_events},
-    events::{Event, EventStore, Recorded, WatchedEvent},
+    diagnosis::Finding,
+    events::{CLAIM, Event, EventStore, InvolvedObject, Recorded, WatchedEvent},
     pods::{Pod, Uid},
     watch::{WENT_BACK, WatchUpdate},
 };
@@ -51,6 +51,8 @@ pub(super) enum NewEvidence {
     Nothing,
     /// A status may show this pod's events.
     AboutPod(Uid),
+    /// The same for the pods that are not scheduled and have this claim, by namespace and name.
+    AboutClaim(String, String),
     /// An event about a controller of pods, such as a ReplicaSet.
     AboutController(Box<Event>),
     /// Whether events can be read has changed.
@@ -75,7 +77,14 @@ impl Evidence {
             WatchUpdate::Listed(event) | WatchUpdate::Applied(event) => {
                 let WatchedEvent { id, event: Some(event), .. } = event else { return NewEvidence::Nothing };
                 match &*event.involved.kind {
-                    "Pod" => self.record(id, *event, now),
+                    "Pod" => {
+                        let pod = Uid::from_text(&event.involved.uid);
+                        self.record(id, *event, now, NewEvidence::AboutPod(pod))
+                    }
+                    CLAIM => {
+                        let InvolvedObject { namespace, name, .. } = event.involved.clone();
+                        self.record(id, *event, now, NewEvidence::AboutClaim(namespace, name))
+                    }
                     kind if CONTROLLERS.contains(&kind) => NewEvidence::AboutController(event),
                     // For instance the events of Orchestr objects, which this operator publishes.
                     _ => NewEvidence::Nothing,
@@ -130,13 +139,20 @@ impl Evidence {
         }
     }
 
-    fn record(&mut self, id: u64, event: Event, now: Instant) -> NewEvidence {
-        let uid = Uid::from_text(&event.involved.uid);
+    fn record(&mut self, id: u64, event: Event, now: Instant, new: NewEvidence) -> NewEvidence {
         match self.store.record(id, event, now) {
-            Recorded::New => NewEvidence::AboutPod(uid),
+            Recorded::New => new,
             // A status is refreshed once a minute. If each repetition changed it, a failing probe would cause a write
             // every few seconds.
             Recorded::Repeated | Recorded::Ignored => NewEvidence::Nothing,
+        }
+    }
+
+    /// This replica begins to lead. It has watched events before, but listed none.
+    pub(super) fn begin_term(&mut self, now: Instant, wall: Timestamp) {
+        let started = self.scopes.values_mut().filter_map(|state| state.started.as_mut());
+        if self.lists.watch_started(now) {
+            started.for_each(|started| *started = wall);
         }
     }
 
@@ -173,7 +189,8 @@ impl Evidence {
             // The watch has received the events about later problems.
             let is_older =
                 started.and_then(|started| started.checked_add(SKEW).ok()).is_some_and(|by| finding.since <= by);
-            is_older && needs_events(finding) && !store.has_events_about(pod)
+            // The watch of Warnings does not show an event about a kill.
+            is_older && finding.needs_events() && (finding.needs_kills() || !store.has_events_about(pod))
         };
         lists.ask(found.filter(lacks_events), now)
     }
@@ -202,7 +219,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::events::InvolvedObject;
+    use crate::{api::Cause, events::InvolvedObject};
 
     fn evidence<const N: usize>(scopes: [Scope; N]) -> (Evidence, Instant) {
         let now = Instant::now();
@@ -274,27 +291,36 @@ mod tests {
     #[test]
     fn lists_the_events_of_problems_that_began_before_the_watch() {
         let (mut evidence, now) = evidence([None]);
-        let pod = |uid: &str, since: i64| {
+        let pod = |uid: &str, since: i64, is_killed: bool| {
             let finished = Timestamp::from_second(since).unwrap().to_string();
             let app = container("app", json!({"state": {"terminated": {"exitCode": 137, "finishedAt": finished}}}));
             let status = json!({"phase": "Running", "containerStatuses": [app]});
             let pod = crate::pods::testing::pod(uid, json!({"metadata": {"uid": uid}, "status": status}));
             let thresholds = crate::diagnosis::Thresholds::default();
             let verdict = crate::diagnosis::assess(&pod, &crate::diagnosis::Facts::default(), &thresholds, wall());
-            let crate::diagnosis::Health::Problem(finding) = verdict.health else { panic!("{verdict:?}") };
+            let crate::diagnosis::Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
+            assert_eq!(finding.explanation.cause, Cause::Signal);
+            finding.explanation.cause = if is_killed { Cause::Signal } else { Cause::Unknown };
             (pod, finding)
         };
-        let pods = [pod("5", 999_000), pod("6", 999_000), pod("7", 1_000_060)];
-        let ask = |evidence: &mut Evidence, now| {
+        let pods = [pod("5", 999_000, false), pod("6", 999_000, false), pod("7", 1_000_060, false)];
+        let killed = [pod("5", 999_000, true)];
+        let ask_for = |evidence: &mut Evidence, pods: &[(Pod, Box<Finding>)], now| {
             let (queries, _) = evidence.ask(pods.iter().map(|(pod, finding)| (pod, &**finding)), now);
             let mut asked: Vec<Uid> = queries.into_iter().map(|query| query.pod).collect();
             asked.sort_unstable();
             asked
         };
+        let ask = |evidence: &mut Evidence, now| ask_for(evidence, &pods, now);
         evidence.apply(&None, event("Pod", "Unhealthy", 1), now, wall());
         assert_eq!(ask(&mut evidence, now), [], "the watch has not started");
         assert_eq!(evidence.apply(&None, WatchUpdate::Synced, now, wall()), NewEvidence::ConcernsAll);
         assert_eq!(ask(&mut evidence, now), [Uid::from_text("6")], "5 has an event, and 7 failed later");
+        assert_eq!(
+            ask_for(&mut evidence, &killed, now),
+            [Uid::from_text("5")],
+            "the watch shows no event about a kill"
+        );
 
         // A short interruption loses hardly any events, a long one does.
         let mut later = now + Duration::from_secs(1000);

@@ -1,28 +1,21 @@
-//! Decides when to read the two revisions that are compared if a new revision of a workload fails: at most once per
-//! revision, and no more than two requests each time.
+//! Decides when to read the two revisions that are compared if a new revision of a workload fails, or the one whose pods
+//! are OOM-killed: at most once per revision, and no more than two requests each time.
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
-use futures::AsyncReadExt;
-use kube::Client;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
     api::NamespacedName,
-    diagnosis::{RevisionObject, owner_names, revision_name, template_changes},
     index::HealthyBefore,
     pods::Pod,
     report::Comparison,
+    revisions::{RevisionKey, RevisionReading},
 };
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest object that is read, in bytes. Most are smaller than 20 KiB.
-const OBJECT_LIMIT: usize = 512 * 1024;
 /// The most comparisons that are kept, in all and in one namespace. No others are made until some of them are no longer
 /// needed.
 const COMPARISONS: usize = 512;
@@ -35,13 +28,11 @@ const RETRY: Duration = Duration::from_secs(30);
 const DENIED: Duration = Duration::from_secs(10 * 60);
 /// How long a comparison is kept after it was last asked for.
 const UNUSED: Duration = Duration::from_secs(10 * 60);
-/// How much of the API server's message is kept when it denies access, in bytes.
-const DENIAL_LIMIT: usize = 512;
 
 /// The comparisons of revisions.
 #[derive(Debug, Default)]
 pub(super) struct Rollouts {
-    known: HashMap<RolloutKey, State>,
+    known: HashMap<RevisionKey, State>,
     /// By namespace and resource.
     denied: HashMap<(String, &'static str), Denial>,
 }
@@ -56,24 +47,10 @@ struct Denial {
     objects: HashSet<NamespacedName>,
 }
 
-/// The revision that fails, and its owner as the pods name it. The earlier revision is not part of the identity: the first
-/// comparison remains valid while that revision is replaced by a still earlier one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RolloutKey {
-    namespace: String,
-    resource: &'static str,
-    /// The name of the ReplicaSet or ControllerRevision that fails.
-    failing: String,
-    /// The name of the one that it is compared with.
-    before: String,
-    /// The UID of the pods' controller: the failing ReplicaSet itself, or the StatefulSet or DaemonSet.
-    controller_uid: String,
-}
-
 /// What to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RolloutQuery {
-    pub(super) key: RolloutKey,
+    pub(super) key: RevisionKey,
 }
 
 #[derive(Debug)]
@@ -93,18 +70,6 @@ enum Outcome {
     Compared(Option<Comparison>),
 }
 
-/// The result of reading both revisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RolloutReading {
-    Compared(Comparison),
-    /// The revision that fails is not newer than the other one: one that was replaced has returned.
-    NotNewer,
-    /// RBAC denies access, with the API server's message.
-    Denied(String),
-    /// It could not be read for another reason.
-    Unavailable,
-}
-
 /// The answer to [`Rollouts::ask`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RolloutAnswer {
@@ -118,32 +83,28 @@ pub(super) struct RolloutAnswer {
 
 impl RolloutQuery {
     /// The query for a pod of the revision that fails.
-    pub(super) fn new(pod: &Pod, hash: &str, before: &HealthyBefore<'_>) -> Option<Self> {
-        let (owner_kind, owner_name) = owner_names(pod)?;
-        let controller = pod.controller.as_ref()?;
-        let resource = if controller.kind == "ReplicaSet" { "replicasets" } else { "controllerrevisions" };
-        let key = RolloutKey {
-            namespace: pod.namespace.to_string(),
-            resource,
-            failing: revision_name(owner_kind, owner_name, hash),
-            before: revision_name(owner_kind, owner_name, before.hash),
-            controller_uid: controller.uid.to_string(),
-        };
-        let are_names = [&key.namespace, &key.failing, &key.before].into_iter().all(|name| is_name(name));
-        are_names.then_some(Self { key })
+    pub(super) fn new(pod: &Pod, hash: &str, before: Option<&HealthyBefore<'_>>) -> Option<Self> {
+        RevisionKey::new(pod, hash, before.map(|before| before.hash)).map(|key| Self { key })
     }
-}
-
-/// Whether this may be a name in a path. The names come from labels, which are not checked by all writers.
-fn is_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    !name.is_empty() && name.len() <= 253 && name.bytes().all(is_allowed) && !name.starts_with('.')
 }
 
 impl Rollouts {
     /// Returns the known comparison on behalf of an object, and the read to start if one is due.
     pub(super) fn ask(&mut self, query: RolloutQuery, object: &NamespacedName, now: Instant) -> RolloutAnswer {
         let mut answer = RolloutAnswer { comparison: Some(Comparison::Unknown), query: None, is_lacking: false };
+        if query.key.before.is_empty() && !self.known.contains_key(&query.key) {
+            // It was compared while an earlier revision had pods.
+            let mut same = self.known.iter_mut().filter(|(key, _)| key.is_of_same_revision(&query.key));
+            let compared =
+                same.find(|(_, state)| matches!(state.outcome, Outcome::Compared(Some(Comparison::Compared(_)))));
+            if let Some((_, state)) = compared
+                && let Outcome::Compared(comparison) = &state.outcome
+            {
+                answer.comparison.clone_from(comparison);
+                state.last_asked = now;
+                return answer;
+            }
+        }
         if let Some(state) = self.known.get_mut(&query.key) {
             state.last_asked = now;
             match &state.outcome {
@@ -191,21 +152,27 @@ impl Rollouts {
     /// Stores the result of a read. Returns the objects that wait for it.
     pub(super) fn answered(
         &mut self,
-        key: &RolloutKey,
-        reading: RolloutReading,
+        key: &RevisionKey,
+        reading: RevisionReading,
         now: Instant,
     ) -> HashSet<NamespacedName> {
         let Some(state) = self.known.get_mut(key) else { return HashSet::new() };
         let waiting = std::mem::take(&mut state.waiting);
-        if !matches!(reading, RolloutReading::Denied(_) | RolloutReading::Unavailable) {
+        if !matches!(reading, RevisionReading::Denied(_) | RevisionReading::Unavailable) {
             self.denied.remove(&key.scope());
         }
+        let mut own_template = None;
         state.outcome = match reading {
-            RolloutReading::Compared(comparison) => Outcome::Compared(Some(comparison)),
-            RolloutReading::NotNewer => Outcome::Compared(None),
-            RolloutReading::Unavailable if state.tries >= TRIES => Outcome::Compared(Some(Comparison::Unknown)),
-            RolloutReading::Unavailable => Outcome::RetryAt(now + RETRY * 2_u32.pow(state.tries - 1)),
-            RolloutReading::Denied(message) => {
+            RevisionReading::Read(changes) => Outcome::Compared(Some(Comparison::Compared(changes))),
+            RevisionReading::Gone => Outcome::Compared(Some(Comparison::Unknown)),
+            RevisionReading::TooLarge => Outcome::Compared(Some(Comparison::TooLarge)),
+            RevisionReading::NotNewer(template) => {
+                own_template = Some(template);
+                Outcome::Compared(None)
+            }
+            RevisionReading::Unavailable if state.tries >= TRIES => Outcome::Compared(Some(Comparison::Unknown)),
+            RevisionReading::Unavailable => Outcome::RetryAt(now + RETRY * 2_u32.pow(state.tries - 1)),
+            RevisionReading::Denied(message) => {
                 self.known.remove(key);
                 let mut objects = self.denied.remove(&key.scope()).map(|denial| denial.objects).unwrap_or_default();
                 objects.extend(waiting.iter().cloned());
@@ -213,6 +180,15 @@ impl Rollouts {
                 return waiting;
             }
         };
+        let alone = RevisionKey { before: String::new(), ..key.clone() };
+        if let Some(template) = own_template
+            && !self.known.contains_key(&alone)
+            && self.has_room(&key.namespace)
+        {
+            // It is asked for next, and not read again.
+            let outcome = Outcome::Compared(Some(Comparison::Compared(template)));
+            self.known.insert(alone, State { outcome, tries: 0, last_asked: now, waiting: HashSet::new() });
+        }
         waiting
     }
 
@@ -242,79 +218,12 @@ impl Rollouts {
     }
 }
 
-impl RolloutKey {
-    pub(super) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The namespace and resource, for which access is granted or denied.
-    fn scope(&self) -> (String, &'static str) {
-        (self.namespace.clone(), self.resource)
-    }
-}
-
-/// Reads both revisions and compares their pod templates.
-pub(super) async fn read(client: &Client, query: &RolloutQuery) -> RolloutReading {
-    let RolloutKey { namespace, resource, failing, before, controller_uid } = &query.key;
-    let get = async |name: &str| {
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/{resource}/{name}");
-        timeout(TIMEOUT, get(client, &path)).await.unwrap_or(Err(RolloutReading::Unavailable))
-    };
-    let failing = match get(failing).await {
-        Ok(object) => object,
-        Err(reading) => return reading,
-    };
-    let is_of_pods = match *resource {
-        "replicasets" => failing.uid == *controller_uid,
-        _ => failing.owner_uid == *controller_uid,
-    };
-    // The object was replaced, or it belongs to nothing that could have another revision.
-    if !is_of_pods || failing.owner_uid.is_empty() {
-        return RolloutReading::Compared(Comparison::Unknown);
-    }
-    let before = match get(before).await {
-        Ok(object) => object,
-        Err(reading) => return reading,
-    };
-    if before.owner_uid != failing.owner_uid {
-        return RolloutReading::Compared(Comparison::Unknown);
-    }
-    if failing.number.zip(before.number).is_some_and(|(failing, before)| failing <= before) {
-        return RolloutReading::NotNewer;
-    }
-    let changes = template_changes(&before.template, &failing.template);
-    RolloutReading::Compared(Comparison::Compared(Arc::new(changes)))
-}
-
-async fn get(client: &Client, path: &str) -> Result<RevisionObject, RolloutReading> {
-    let request = http::Request::get(path).body(Vec::new()).map_err(|_| RolloutReading::Unavailable)?;
-    let body = match client.request_stream(request).await {
-        Ok(body) => body,
-        Err(kube::Error::Api(status)) if status.is_not_found() => {
-            return Err(RolloutReading::Compared(Comparison::Unknown));
-        }
-        Err(kube::Error::Api(status)) if status.is_forbidden() => {
-            let message = &status.message[..status.message.floor_char_boundary(DENIAL_LIMIT)];
-            return Err(RolloutReading::Denied(message.to_owned()));
-        }
-        Err(_) => return Err(RolloutReading::Unavailable),
-    };
-    let mut bytes = Vec::new();
-    let mut body = std::pin::pin!(body.take(OBJECT_LIMIT as u64 + 1));
-    body.read_to_end(&mut bytes).await.map_err(|_| RolloutReading::Unavailable)?;
-    if bytes.len() > OBJECT_LIMIT {
-        return Err(RolloutReading::Compared(Comparison::TooLarge));
-    }
-    RevisionObject::from_json(&bytes).map_err(|error| {
-        tracing::debug!(path, error, "could not compare a revision");
-        RolloutReading::Compared(Comparison::Unknown)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::pods::testing::controller;
+    use crate::{diagnosis::TemplateChanges, pods::testing::controller};
 
     fn pod(kind: &str, name: &str, label: &str, hash: &str) -> Pod {
         let labels = vec![(label.into(), hash.into())];
@@ -323,7 +232,7 @@ mod tests {
 
     fn query(hash: &str) -> RolloutQuery {
         let pod = pod("ReplicaSet", &format!("cart-{hash}"), "pod-template-hash", hash);
-        RolloutQuery::new(&pod, hash, &HealthyBefore { hash: "one", pods: 7 }).unwrap()
+        RolloutQuery::new(&pod, hash, Some(&HealthyBefore { hash: "one", pods: 7 })).unwrap()
     }
 
     fn object(name: &str) -> NamespacedName {
@@ -351,16 +260,22 @@ mod tests {
             ("DaemonSet", "log", "controller-revision-hash", ["2", "1"], ["controllerrevisions", "log-2", "log-1"]),
         ] {
             let pod = pod(kind, name, label, hash);
-            let query = RolloutQuery::new(&pod, hash, &HealthyBefore { hash: before, pods: 1 }).unwrap();
+            let query = RolloutQuery::new(&pod, hash, Some(&HealthyBefore { hash: before, pods: 1 })).unwrap();
             assert_eq!([query.key.resource, &query.key.failing, &query.key.before], expected);
         }
         let odd = pod("DaemonSet", "log", "controller-revision-hash", "2");
         for before in ["1/../../secrets", "1?watch=true", "%2f", "É", ""] {
             let before = HealthyBefore { hash: before, pods: 1 };
-            let query = RolloutQuery::new(&odd, "2", &before);
+            let query = RolloutQuery::new(&odd, "2", Some(&before));
             assert!(query.is_none() || before.hash.is_empty(), "{query:?}");
         }
-        assert_eq!(RolloutQuery::new(&Pod::default(), "2", &HealthyBefore { hash: "1", pods: 1 }), None);
+        let only = RolloutQuery::new(&odd, "2", None).unwrap();
+        assert_eq!([only.key.failing.as_str(), &only.key.before], ["log-2", ""]);
+        assert_eq!(RolloutQuery::new(&Pod::default(), "2", Some(&HealthyBefore { hash: "1", pods: 1 })), None);
+    }
+
+    fn not_newer() -> RevisionReading {
+        RevisionReading::NotNewer(Arc::default())
     }
 
     #[test]
@@ -370,7 +285,7 @@ mod tests {
         assert_eq!((first.query, first.is_lacking), (Some(query("two")), true));
         let second = rollouts.ask(query("two"), &object("b"), now);
         assert_eq!((second.query, second.is_lacking), (None, true));
-        let done = RolloutReading::Compared(Comparison::TooLarge);
+        let done = RevisionReading::TooLarge;
         let waiting = rollouts.answered(&query("two").key, done, now);
         assert_eq!(waiting, HashSet::from([object("a"), object("b")]));
         for seconds in [0, 3600] {
@@ -378,9 +293,9 @@ mod tests {
             assert_eq!((answer.comparison, answer.query), (Some(Comparison::TooLarge), None));
         }
         rollouts.ask(query("three"), &object("a"), now);
-        rollouts.answered(&query("three").key, RolloutReading::NotNewer, now);
+        rollouts.answered(&query("three").key, not_newer(), now);
         assert_eq!(rollouts.ask(query("three"), &object("a"), now).comparison, None);
-        assert!(rollouts.answered(&query("four").key, RolloutReading::NotNewer, now).is_empty());
+        assert!(rollouts.answered(&query("four").key, not_newer(), now).is_empty());
         rollouts.sweep(now + Duration::from_secs(3600));
         assert_eq!(rollouts.known.len(), 1, "the one that was asked for last");
     }
@@ -389,13 +304,30 @@ mod tests {
     fn compares_a_revision_again_if_its_predecessor_changes() {
         let (mut rollouts, now) = (Rollouts::default(), Instant::now());
         let pod = pod("ReplicaSet", "cart-three", "pod-template-hash", "three");
-        let after = |hash| RolloutQuery::new(&pod, "three", &HealthyBefore { hash, pods: 1 }).unwrap();
+        let after = |hash| RolloutQuery::new(&pod, "three", Some(&HealthyBefore { hash, pods: 1 })).unwrap();
         rollouts.ask(after("two"), &object("a"), now);
-        rollouts.answered(&after("two").key, RolloutReading::NotNewer, now);
+        rollouts.answered(&after("two").key, not_newer(), now);
         // The pods of the second revision are gone.
         let answer = rollouts.ask(after("one"), &object("a"), now);
         assert_eq!((answer.comparison, answer.query), (Some(Comparison::Unknown), Some(after("one"))));
         assert_eq!(rollouts.ask(after("two"), &object("a"), now).comparison, None);
+    }
+
+    #[test]
+    fn remembers_the_comparison_after_the_earlier_revision_is_gone() {
+        let (mut rollouts, now) = (Rollouts::default(), Instant::now());
+        let pod = pod("ReplicaSet", "cart-two", "pod-template-hash", "two");
+        let alone = || RolloutQuery::new(&pod, "two", None).unwrap();
+        let changes = || Arc::new(TemplateChanges { more: 3, ..TemplateChanges::default() });
+        rollouts.ask(query("two"), &object("a"), now);
+        assert_eq!(rollouts.ask(alone(), &object("a"), now).query, Some(alone()), "nothing is known yet");
+        rollouts = Rollouts::default();
+        rollouts.ask(query("two"), &object("a"), now);
+        rollouts.answered(&query("two").key, RevisionReading::Read(changes()), now);
+        let answer = rollouts.ask(alone(), &object("a"), now);
+        assert_eq!((answer.comparison, answer.query), (Some(Comparison::Compared(changes())), None));
+        let other = RolloutQuery::new(&pod, "three", None).unwrap();
+        assert_eq!(rollouts.ask(other.clone(), &object("a"), now).query, Some(other));
     }
 
     #[test]
@@ -405,7 +337,7 @@ mod tests {
         for _ in 0..3600 {
             if rollouts.ask(query("two"), &object("a"), now).query.is_some() {
                 reads += 1;
-                rollouts.answered(&query("two").key, RolloutReading::Unavailable, now);
+                rollouts.answered(&query("two").key, RevisionReading::Unavailable, now);
             }
             now += Duration::from_secs(1);
         }
@@ -416,7 +348,7 @@ mod tests {
     fn asks_for_no_other_revision_while_access_is_denied() {
         let (mut rollouts, now) = (Rollouts::default(), Instant::now());
         rollouts.ask(query("two"), &object("a"), now);
-        let waiting = rollouts.answered(&query("two").key, RolloutReading::Denied("no".to_owned()), now);
+        let waiting = rollouts.answered(&query("two").key, RevisionReading::Denied("no".to_owned()), now);
         assert_eq!(waiting.len(), 1);
         for hash in ["two", "three"] {
             let answer = rollouts.ask(query(hash), &object("a"), now);
@@ -430,7 +362,7 @@ mod tests {
         assert!(rollouts.ask(elsewhere, &object("a"), now).query.is_some());
         assert!(rollouts.ask(query("three"), &object("b"), now + DENIED).query.is_some());
         assert!(rollouts.warning(&object("b")).is_some(), "it is still denied");
-        rollouts.answered(&query("three").key, RolloutReading::NotNewer, now + DENIED);
+        rollouts.answered(&query("three").key, not_newer(), now + DENIED);
         assert_eq!(rollouts.warning(&object("a")), None);
     }
 

@@ -14,6 +14,7 @@ use crate::{
     events::{WatchedEvent, list_events},
     jobs::{self, JobKey, JobReading},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
+    revisions::{self, RevisionKey, RevisionReading},
     spec_error::SpecError,
 };
 
@@ -23,7 +24,7 @@ use super::{
     masked_texts::{MaskAnswer, MaskRequest},
     observed::ObservedStatus,
     pattern_checks::PatternCheck,
-    rollouts::{self, RolloutKey, RolloutQuery, RolloutReading},
+    rollouts::RolloutQuery,
     status::{StatusWrite, write_status},
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
@@ -64,7 +65,7 @@ pub(super) enum TaskResult {
     JobRead { key: JobKey, reading: JobReading },
     EventsListed { query: EventListQuery, result: kube::Result<Vec<WatchedEvent>> },
     WorkloadRead { key: WorkloadKey, reading: WorkloadReading },
-    RolloutRead { key: RolloutKey, reading: RolloutReading },
+    RolloutRead { key: RevisionKey, reading: RevisionReading },
     TextsMasked(MaskAnswer),
     PatternsChecked(PatternCheck, Result<(), SpecError>),
 }
@@ -142,8 +143,8 @@ impl Tasks {
     pub(super) fn read_rollout(&mut self, query: RolloutQuery) {
         let (client, limiter) = (self.client.clone(), self.comparisons.clone());
         self.reads.spawn(async move {
-            let _permit = limiter.acquire(query.key.namespace()).await;
-            let reading = rollouts::read(&client, &query).await;
+            let _permit = limiter.acquire(&query.key.namespace).await;
+            let reading = revisions::read(&client, &query.key).await;
             TaskResult::RolloutRead { key: query.key, reading }
         });
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     bounded::Interner,
-    diagnosis::{Finding, Health, JobFacts, Thresholds, World, assess, needs_job},
+    diagnosis::{Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess, needs_job},
     events::Event,
     jobs::JobKey,
     pods::{Controller, Pod},
@@ -43,6 +43,10 @@ pub(super) struct JudgeContext<'a> {
     pub(super) is_replaced: &'a dyn Fn(&Pod) -> bool,
     /// The Warning events about a pod.
     pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
+    /// Another pod that uses a host port of a pod.
+    pub(super) port_holder: &'a dyn Fn(&Pod) -> Option<PortHolder>,
+    /// The pod template of the pod's revision, if it was read.
+    pub(super) revision: &'a dyn Fn(&Pod) -> Option<Arc<TemplateChanges>>,
     pub(super) now: Instant,
     pub(super) wall: Timestamp,
 }
@@ -171,6 +175,15 @@ impl World for Watched<'_> {
     fn events(&self, pod: &Pod) -> Arc<[Event]> {
         (self.context.events)(pod)
     }
+
+    fn port_holder(&self, pod: &Pod) -> Option<PortHolder> {
+        (self.context.port_holder)(pod)
+    }
+
+    fn revision(&self, pod: &Pod) -> Option<Arc<TemplateChanges>> {
+        // Nothing is read for a pod that is only counted.
+        if pod.ignored { None } else { (self.context.revision)(pod) }
+    }
 }
 
 impl Verdicts<'_> {
@@ -219,6 +232,8 @@ mod tests {
             stored: &StoredProblems::default(),
             is_replaced: &|_| false,
             events: &|_| Arc::default(),
+            port_holder: &|_| None,
+            revision: &|_| None,
             now: Instant::now(),
             wall: Timestamp::UNIX_EPOCH,
         };
@@ -264,6 +279,8 @@ mod tests {
                 stored: &StoredProblems::of(&self.status),
                 is_replaced: &|_| false,
                 events: &|_| Arc::default(),
+                port_holder: &|_| None,
+                revision: &|_| None,
                 now,
                 wall: self.wall,
             };

@@ -2,12 +2,12 @@
 //!
 //! - *In number.* A write can hang, for instance in an admission webhook, so neither one namespace nor the objects whose
 //!   writes failed may use up all permits.
-//! - *In bytes under way.* A large status and the answer to its write take several times their size in memory. Large writes at the
-//!   same time also make each other slow in the API server, and all other requests.
-//! - *In bytes over time.* An API server needs a tenth of a second or more to apply a status of 256 KiB. A namespace that
-//!   writes more than its allowance is paced: one write at a time, and then a pause as long as the write took. So it keeps
-//!   the API server busy for about half of the time, however fast that is. There are only a few such writes at a time in all,
-//!   and namespaces take turns.
+//! - *In bytes under way.* A large status and the answer to its write take several times their size in memory. Large
+//!   writes at the same time also make each other slow in the API server, and all other requests.
+//! - *In bytes over time.* An API server needs a tenth of a second or more to apply a status of 256 KiB. A namespace
+//!   that writes more than its allowance is paced: one write at a time, and then a pause as long as the write took. So
+//!   it keeps the API server busy for about half of the time, however fast that is. There are only a few such writes at
+//!   a time in all, and namespaces take turns.
 //!
 //! No clock: callers pass the time.
 

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::{
+    api::{Cause, ProblemKind},
     events::Event,
     pods::{Controller, Pod},
 };
 
 use super::{
-    causes::explain,
+    causes::{explain, unschedulable_cause},
     facts::{Facts, JobFacts},
-    finding::{Health, Verdict},
+    finding::{ContainerFinding, Finding, Health, Verdict},
     judge::judge,
+    messages::OOM_KILLED,
     owner::needs_job,
+    port_holders::PortHolder,
+    rollout::TemplateChanges,
     thresholds::Thresholds,
 };
 
@@ -28,8 +32,19 @@ pub trait World {
     /// The Job that controls a pod. `None` if it was not read yet; the default if it is gone or may not be read.
     fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>>;
 
-    /// The Warning events about a pod, the most recent last. They explain a problem but do not decide whether there is one.
+    /// The events about a pod, the most recent last. They explain a problem but do not decide whether there is one.
     fn events(&self, pod: &Pod) -> Arc<[Event]>;
+
+    /// Another pod that uses a host port of this one. It is named in the explanation, and decides nothing.
+    fn port_holder(&self, pod: &Pod) -> Option<PortHolder>;
+
+    /// The pod template of the pod's revision, and what changed in it, if they were read.
+    fn revision(&self, _pod: &Pod) -> Option<Arc<TemplateChanges>> {
+        None
+    }
+
+    /// An event about a kill might explain the pod's problem better, see [`Finding::needs_kills`].
+    fn lacks_kills(&self, _: &Pod) {}
 }
 
 /// Assesses a pod. The caller must check [`Pod::ignored`].
@@ -47,7 +62,14 @@ pub fn assess(pod: &Pod, world: &impl World, thresholds: &Thresholds, now: Times
     }
     if let Health::Problem(finding) = &mut verdict.health {
         facts.events = world.events(pod);
+        if finding.kind == ProblemKind::Unschedulable && unschedulable_cause(pod, &facts) == Cause::PortConflict {
+            facts.port_holder = world.port_holder(pod);
+        }
+        facts.revision = if needs_revision(finding) { world.revision(pod) } else { None };
         explain(pod, finding, &facts, now);
+        if finding.needs_kills() {
+            world.lacks_kills(pod);
+        }
     }
     verdict
 }
@@ -65,4 +87,20 @@ impl World for Facts {
     fn events(&self, _: &Pod) -> Arc<[Event]> {
         Arc::clone(&self.events)
     }
+
+    fn port_holder(&self, _: &Pod) -> Option<PortHolder> {
+        self.port_holder.clone()
+    }
+
+    fn revision(&self, _: &Pod) -> Option<Arc<TemplateChanges>> {
+        self.revision.clone()
+    }
+}
+
+/// Whether the pod template of the pod's revision may explain a problem: it says which memory limit a container should have.
+fn needs_revision(finding: &Finding) -> bool {
+    let is_killed = |container: &ContainerFinding| {
+        container.last_termination.as_ref().is_some_and(|last| last.reason == OOM_KILLED)
+    };
+    finding.kind == ProblemKind::Crash && finding.containers.iter().any(is_killed)
 }

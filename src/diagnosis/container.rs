@@ -37,6 +37,14 @@ pub(super) enum Trouble<'a> {
     Restarted(&'a Terminated),
 }
 
+/// When a trouble began, as far as the pod shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Beginning {
+    pub(super) time: Option<Timestamp>,
+    /// Whether it may have begun earlier.
+    pub(super) at_latest: bool,
+}
+
 /// The kubelet's first back-off delay is ten seconds, before the third start within ten minutes. Times are in whole
 /// seconds, so the difference may be one less.
 const BACK_OFF_DELAY: SignedDuration = SignedDuration::from_secs(9);
@@ -181,15 +189,11 @@ impl<'a> Container<'a> {
             && restarted.duration_since(finished) >= BACK_OFF_DELAY
     }
 
-    /// Its problem, and since when it has had it. A restarted container stays in trouble until it has run for
+    /// Its problem, and when that began. A restarted container stays in trouble until it has run for
     /// `restarted` and its readiness probe, if it has one, passes.
-    pub(super) fn trouble(
-        &self,
-        restarted: Duration,
-        clock: &mut PodClock,
-    ) -> Option<(Trouble<'a>, Option<Timestamp>)> {
+    pub(super) fn trouble(&self, restarted: Duration, clock: &mut PodClock) -> Option<(Trouble<'a>, Beginning)> {
         if let Some(trouble) = self.failing() {
-            return Some((trouble, self.since(trouble, clock)));
+            return Some((trouble, self.beginning(trouble, restarted, clock)));
         }
         let last = self.restarted()?;
         let trouble = Trouble::Restarted(last);
@@ -202,26 +206,43 @@ impl<'a> Container<'a> {
                 return None;
             }
         }
-        Some((trouble, self.since(trouble, clock)))
+        Some((trouble, self.beginning(trouble, restarted, clock)))
     }
 
-    /// When the trouble began, as far as the pod shows it: at the end of the previous instance, if that one failed too.
-    fn since(&self, trouble: Trouble<'_>, clock: &mut PodClock) -> Option<Timestamp> {
+    /// When the trouble began, as far as the pod shows it: at the end of the previous instance, if that one failed too and the
+    /// present one did not run for `restarted`.
+    ///
+    /// The pod shows two instances at most. Whether an earlier one failed is not known, unless there was none, or one of
+    /// these two ran for so long that the earlier trouble was over.
+    fn beginning(&self, trouble: Trouble<'_>, restarted: Duration, clock: &mut PodClock) -> Beginning {
         let last = self.status.last.as_ref();
-        let evidence = match trouble {
+        let ran_long = |run: &Terminated| has_run_for(run, restarted);
+        let restarts = self.status.restarts;
+        // The restarts without that of the instance in `last`. While a container waits, that one was not restarted yet.
+        let without_last = if last.is_some() { restarts.saturating_sub(1) } else { restarts };
+        let (evidence, earlier) = match trouble {
             Trouble::Terminated(terminated) => match last.filter(|last| self.failed(last)) {
-                Some(last) => [last.finished, terminated.finished, terminated.started],
-                None => [terminated.finished, terminated.started, None],
+                Some(last) if !ran_long(terminated) => {
+                    ([last.finished, terminated.finished, terminated.started], without_last)
+                }
+                Some(_) => ([terminated.finished, terminated.started, None], restarts),
+                None => ([terminated.finished, terminated.started, None], without_last),
             },
             Trouble::Restarted(last) => {
-                [last.finished, self.status.state.running.as_ref().and_then(|running| running.started), None]
+                let running = self.status.state.running.as_ref().and_then(|running| running.started);
+                ([last.finished, running, None], without_last)
             }
             Trouble::Waiting(_) => match last {
-                Some(last) => [last.finished, last.started, None],
-                None => [unready_since(self.pod), None, None],
+                Some(last) => ([last.finished, last.started, None], restarts),
+                None => ([unready_since(self.pod), None, None], restarts),
             },
         };
-        clock.start_time(evidence.into_iter().chain([self.pod.started]))
+        // With a probe, it may have run for long without being ready.
+        let is_probed = self.spec.is_none_or(|spec| spec.readiness_probe.is_some() || spec.startup_probe.is_some());
+        let mut shown = self.status.state.terminated.iter().chain(last);
+        let was_over = !is_probed && shown.any(ran_long);
+        let time = clock.start_time(evidence.into_iter().chain([self.pod.started]));
+        Beginning { time, at_latest: time.is_none() || earlier > 0 && !was_over }
     }
 
     /// The termination that is the trouble.
@@ -352,6 +373,12 @@ fn succeeded(terminated: &Terminated) -> bool {
     terminated.exit_code == 0 && terminated.signal == 0
 }
 
+/// Whether an instance ran for at least this long.
+fn has_run_for(terminated: &Terminated, duration: Duration) -> bool {
+    let ran = terminated.finished.zip(terminated.started).map(|(finished, started)| finished.duration_since(started));
+    has_run(terminated) && ran.and_then(|ran| Duration::try_from(ran).ok()).is_some_and(|ran| ran >= duration)
+}
+
 /// The kubelet writes the epoch as the start of an instance that never ran.
 fn has_run(terminated: &Terminated) -> bool {
     terminated.started != Some(Timestamp::UNIX_EPOCH)
@@ -361,3 +388,6 @@ fn has_run(terminated: &Terminated) -> bool {
 fn unready_since(pod: &Pod) -> Option<Timestamp> {
     pod.condition("Ready").filter(|ready| ready.status != "True").and_then(|ready| ready.since)
 }
+
+#[cfg(test)]
+mod tests;

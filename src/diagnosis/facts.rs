@@ -8,12 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-use crate::{
-    api::{Cause, ProblemKind},
-    events::Event,
-};
+use crate::events::Event;
 
-use super::Finding;
+use super::{port_holders::PortHolder, rollout::TemplateChanges};
 
 /// Facts besides the pod that a verdict or its explanation depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +19,13 @@ pub struct Facts {
     pub job: Option<Arc<JobFacts>>,
     /// Whether the pod's controller runs a younger, healthy pod.
     pub replaced: bool,
-    /// The Warning events about the pod, the most recent last. They explain a problem but do not decide whether there is
+    /// The events about the pod, the most recent last. They explain a problem but do not decide whether there is
     /// one.
     pub events: Arc<[Event]>,
-}
-
-/// Whether events may explain a problem better than its pod does: the cause is not known, or only an event quotes the
-/// answer of a probe or the error of a volume.
-pub(crate) fn needs_events(finding: &Finding) -> bool {
-    matches!(finding.explanation.cause, Cause::Unknown | Cause::Signal | Cause::ReadinessProbe)
-        || matches!(finding.kind, ProblemKind::NotReady | ProblemKind::Creating | ProblemKind::Start)
+    /// A pod that uses a host port of the pod.
+    pub port_holder: Option<PortHolder>,
+    /// The pod template of the pod's revision, and what changed in it, if they were read.
+    pub revision: Option<Arc<TemplateChanges>>,
 }
 
 /// The relevant fields of a Job.
@@ -91,28 +85,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn events_are_needed_unless_the_pod_explains_the_problem() {
-        let pod = |status: serde_json::Value| {
-            crate::pods::from_json(&json!({"metadata": {"name": "a"}, "status": status}).to_string()).unwrap()
-        };
-        let needs = |cause, status| {
-            let thresholds = crate::diagnosis::Thresholds::default();
-            let verdict = crate::diagnosis::assess(&pod(status), &Facts::default(), &thresholds, Timestamp::UNIX_EPOCH);
-            let crate::diagnosis::Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
-            finding.explanation.cause = cause;
-            needs_events(&finding)
-        };
-        let failed = || json!({"phase": "Failed", "reason": "Evicted"});
-        let not_started = || {
-            let waiting = json!({"waiting": {"reason": "CreateContainerConfigError"}});
-            json!({"phase": "Pending", "containerStatuses": [{"name": "app", "state": waiting}]})
-        };
-        assert!(needs(Cause::Unknown, failed()));
-        assert!(!needs(Cause::EphemeralStorageLimit, failed()));
-        assert!(needs(Cause::ConfigMapMissing, not_started()));
-    }
 
     #[test]
     fn reads_attempts_conditions_and_cron_job_of_a_job() {

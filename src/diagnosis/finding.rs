@@ -6,7 +6,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
-    api::{self, ContainerKind, ContainerStateName, ProblemKind},
+    api::{Cause, ContainerKind, ContainerStateName, ProblemKind},
     pods::Terminated,
 };
 
@@ -48,6 +48,8 @@ pub struct Finding {
     pub message: ArcStr,
     /// When the state began, as far as the pod shows it.
     pub since: Timestamp,
+    /// Whether `since` is only the latest time at which it can have begun: of a crash loop, the pod shows only the last runs.
+    pub since_at_latest: bool,
     /// The threshold: how long after `since` the state became a problem.
     pub tolerated: Duration,
     /// The top controller.
@@ -69,6 +71,7 @@ pub struct OtherProblem {
     pub message: ArcStr,
     /// When it began, as far as the pod shows it.
     pub since: Timestamp,
+    pub since_at_latest: bool,
     pub explanation: Explanation,
 }
 
@@ -76,7 +79,7 @@ pub struct OtherProblem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Explanation {
     /// Unknown unless the API proves a cause.
-    pub cause: api::Cause,
+    pub cause: Cause,
     /// One sentence: the cause, or what is known. Not specific to the pod, so that it also describes the incident.
     pub message: ArcStr,
     /// What proves it beside the pod itself, one line each. May contain the output of probes.
@@ -156,6 +159,19 @@ impl Subject {
 }
 
 impl Finding {
+    /// Whether events may explain the problem better than the pod does: the cause is not known, or only an event quotes the
+    /// answer of a probe or the error of a volume.
+    pub(crate) fn needs_events(&self) -> bool {
+        matches!(self.explanation.cause, Cause::Unknown | Cause::ReadinessProbe)
+            || self.needs_kills()
+            || matches!(self.kind, ProblemKind::NotReady | ProblemKind::Creating | ProblemKind::Start)
+    }
+
+    /// Whether an event about a kill may explain the end of a container that its pod does not explain.
+    pub(crate) fn needs_kills(&self) -> bool {
+        self.kind == ProblemKind::Crash && matches!(self.explanation.cause, Cause::Signal | Cause::Completed)
+    }
+
     /// Visits the texts that are not taken from the pod as they are, except the evidence.
     pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
         let own = [&mut self.status, &mut self.reason, &mut self.container, &mut self.message];
@@ -180,6 +196,7 @@ impl Finding {
         std::mem::swap(&mut self.container, &mut other.container);
         std::mem::swap(&mut self.message, &mut other.message);
         std::mem::swap(&mut self.since, &mut other.since);
+        std::mem::swap(&mut self.since_at_latest, &mut other.since_at_latest);
         std::mem::swap(&mut self.explanation, &mut other.explanation);
         if let Some(place) = self.containers.iter().position(|container| container.name == self.container) {
             self.containers[..=place].rotate_right(1);
@@ -213,4 +230,38 @@ pub enum LogChoice {
     Current,
     /// No log exists, because no instance ever started.
     NeverStarted,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_needed_unless_the_pod_explains_the_problem() {
+        let pod = |status: serde_json::Value| {
+            crate::pods::from_json(&json!({"metadata": {"name": "a"}, "status": status}).to_string()).unwrap()
+        };
+        let needs = |cause, status| {
+            let thresholds = crate::diagnosis::Thresholds::default();
+            let verdict = crate::diagnosis::assess(
+                &pod(status),
+                &crate::diagnosis::Facts::default(),
+                &thresholds,
+                Timestamp::UNIX_EPOCH,
+            );
+            let crate::diagnosis::Health::Problem(mut finding) = verdict.health else { panic!("{verdict:?}") };
+            finding.explanation.cause = cause;
+            finding.needs_events()
+        };
+        let failed = || json!({"phase": "Failed", "reason": "Evicted"});
+        let not_started = || {
+            let waiting = json!({"waiting": {"reason": "CreateContainerConfigError"}});
+            json!({"phase": "Pending", "containerStatuses": [{"name": "app", "state": waiting}]})
+        };
+        assert!(needs(Cause::Unknown, failed()));
+        assert!(!needs(Cause::EphemeralStorageLimit, failed()));
+        assert!(needs(Cause::ConfigMapMissing, not_started()));
+    }
 }

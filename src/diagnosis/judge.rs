@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::{
-    container::{Container, Trouble, containers},
+    container::{Beginning, Container, Trouble, containers},
     facts::Facts,
     finding::{ContainerFinding, Explanation, Finding, Health, OtherProblem, Verdict},
     kubectl_columns::kubectl_status,
@@ -106,6 +106,7 @@ struct Problem<'a> {
     container: &'a str,
     message: ArcStr,
     since: Option<Timestamp>,
+    since_at_latest: bool,
     /// The threshold that has passed.
     tolerated: Duration,
     containers: Vec<ContainerFinding>,
@@ -120,6 +121,7 @@ impl<'a> Problem<'a> {
             container: "",
             message: message.into(),
             since: None,
+            since_at_latest: false,
             tolerated: Duration::ZERO,
             containers: Vec::new(),
             others: Vec::new(),
@@ -135,7 +137,8 @@ impl<'a> Problem<'a> {
                 reason: troubled.container.reason(troubled.trouble).into(),
                 container: troubled.container.status.name.clone(),
                 message: one_line(&message, MESSAGE_LIMIT).into(),
-                since: troubled.since.unwrap_or(clock.now()),
+                since: troubled.beginning.time.unwrap_or(clock.now()),
+                since_at_latest: troubled.beginning.at_latest,
                 explanation: Explanation::default(),
             }
         });
@@ -148,6 +151,7 @@ impl<'a> Problem<'a> {
             container: &container.status.name,
             message: first.message,
             since: Some(first.since),
+            since_at_latest: first.since_at_latest,
             tolerated: Duration::ZERO,
             containers: findings(troubles),
             others: causes.collect(),
@@ -162,6 +166,7 @@ impl<'a> Problem<'a> {
             container: self.container.into(),
             message: messages::with_omitted(one_line(&self.message, MESSAGE_LIMIT), pod).into(),
             since: self.since.unwrap_or(clock.now()),
+            since_at_latest: self.since_at_latest || self.since.is_none(),
             tolerated: self.tolerated,
             owner: owner_with(pod, facts),
             containers: self.containers,
@@ -175,7 +180,7 @@ impl<'a> Problem<'a> {
 struct Troubled<'a> {
     container: Container<'a>,
     trouble: Trouble<'a>,
-    since: Option<Timestamp>,
+    beginning: Beginning,
 }
 
 /// The containers in trouble: those that are failing, then those that were restarted.
@@ -184,8 +189,8 @@ fn troubles<'a>(pod: &'a Pod, restarted: Duration, clock: &mut PodClock) -> Vec<
     let mut troubles: Vec<_> = containers(pod)
         .filter(|container| !(apps_have_ended && container.kind == ContainerKind::Sidecar))
         .filter_map(|container| {
-            let (trouble, since) = container.trouble(restarted, clock)?;
-            Some(Troubled { container, trouble, since })
+            let (trouble, beginning) = container.trouble(restarted, clock)?;
+            Some(Troubled { container, trouble, beginning })
         })
         .collect();
     // The sort is stable, so each half keeps the order of the pod.
@@ -215,9 +220,10 @@ fn failed(pod: &Pod, facts: &Facts, thresholds: &Thresholds, clock: &mut PodCloc
         return Health::Healthy;
     }
     // Nothing is restarted any more, so earlier failures are not the cause.
-    let mut troubles = troubles(pod, Duration::ZERO, clock);
+    let mut troubles = troubles(pod, thresholds.restarted, clock);
     troubles.retain(|troubled| !matches!(troubled.trouble, Trouble::Restarted(_)));
-    let since = troubles.iter().filter_map(|troubled| troubled.since).min().or_else(|| unready_since(pod, clock));
+    let since =
+        troubles.iter().filter_map(|troubled| troubled.beginning.time).min().or_else(|| unready_since(pod, clock));
     if facts.replaced && since.is_some_and(|since| clock.has_passed(after(since, thresholds.failed))) {
         return Health::Healthy;
     }

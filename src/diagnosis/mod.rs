@@ -14,6 +14,7 @@ mod one_line;
 mod overdue;
 mod owner;
 mod pod_clock;
+mod port_holders;
 mod reasons;
 mod replaced;
 mod rollout;
@@ -21,8 +22,7 @@ mod thresholds;
 
 pub use assess::{World, assess};
 pub(crate) use causes::{classify_failed_create, is_full_quota, refusing_quota};
-pub(crate) use causes::{continues, is_image_refused, is_proven};
-pub(crate) use facts::needs_events;
+pub(crate) use causes::{continues, is_by_kubelet, is_proven};
 pub use facts::{Facts, JobFacts};
 pub use finding::{
     Basis, ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
@@ -34,9 +34,11 @@ pub use owner::{PodOwner, owner};
 pub(crate) use owner::{
     is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
 };
+pub(crate) use port_holders::PortHolders;
+pub use port_holders::{NamedHolder, PortHolder};
 pub(crate) use reasons::{is_known_reason, near_reason, specificity};
 pub(crate) use replaced::{Replacements, replaces_older_than, replacing_owner};
 pub use rollout::{
-    ChangeDetail, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
+    ChangeDetail, MemoryLimits, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
 };
 pub use thresholds::Thresholds;

@@ -1,8 +1,8 @@
-//! A Warning event, reduced to the fields that serve as evidence.
+//! An event, reduced to the fields that serve as evidence.
 
 use jiff::Timestamp;
 
-/// A Warning event. Repetitions of the same event are counted.
+/// An event. Repetitions of the same event are counted.
 ///
 /// Like that of a pod, its content is never trusted: texts are cut to a bound as they are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

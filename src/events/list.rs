@@ -1,4 +1,4 @@
-//! Lists the Warning events about one pod, or about all pods and controllers of a namespace.
+//! Lists the events about one pod, or about all pods and controllers of a namespace.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::{
 use super::{WatchedEvent, json, protobuf::DecodeEvent};
 
 /// How many events about one pod are requested. More are rare, because those that occur again are counted.
-const OF_POD: u32 = 50;
+const OF_POD: u32 = 100;
 /// How many events of a namespace are read. Some thousand are possible if hundreds of pods are broken.
 const OF_NAMESPACE: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The Warning events of a namespace.
+/// Events of a namespace.
 #[derive(Debug)]
 pub(crate) struct NamespaceEvents {
     pub(crate) events: Vec<WatchedEvent>,
@@ -32,12 +32,12 @@ pub(crate) struct NamespaceEvents {
     pub(crate) is_complete: bool,
 }
 
-/// The first Warning events about a pod.
+/// The first events about a pod, also those of type Normal: about a kill, the kubelet writes one of that type.
 ///
 /// # Errors
 /// When the API server does not return them in time. There is no need to retry, because events are only evidence.
 pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> kube::Result<Vec<WatchedEvent>> {
-    let fields = format!("involvedObject.uid={pod},type=Warning");
+    let fields = format!("involvedObject.uid={pod}");
     list(client, namespace, fields, OF_POD, OF_POD as usize).await
 }
 
@@ -47,7 +47,19 @@ pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> k
 /// # Errors
 /// As those of [`list_events`].
 pub(crate) async fn list_namespace_events(client: &Client, namespace: &str) -> kube::Result<NamespaceEvents> {
-    let mut events = list(client, namespace, "type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE + 1).await?;
+    list_of_namespace(client, namespace, "type=Warning").await
+}
+
+/// The events about kills of containers in a namespace. Their type is Normal.
+///
+/// # Errors
+/// As those of [`list_events`].
+pub(crate) async fn list_kills(client: &Client, namespace: &str) -> kube::Result<NamespaceEvents> {
+    list_of_namespace(client, namespace, "type=Normal,reason=Killing").await
+}
+
+async fn list_of_namespace(client: &Client, namespace: &str, fields: &str) -> kube::Result<NamespaceEvents> {
+    let mut events = list(client, namespace, fields.to_owned(), PAGE_SIZE, OF_NAMESPACE + 1).await?;
     let is_complete = events.len() <= OF_NAMESPACE;
     events.truncate(OF_NAMESPACE);
     Ok(NamespaceEvents { events, is_complete })

@@ -1,4 +1,4 @@
-//! A bounded memory of the Warning events about pods. Pure.
+//! A bounded memory of the events about pods, and about their claims. Pure.
 //!
 //! Events of healthy pods are kept as well: a probe fails before its pod has a problem.
 
@@ -29,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ENTRY_BYTES: usize = 208;
 const POD_BYTES: usize = 512;
 
+/// The kind of the claims, and the reason of the only events about them that are kept.
+pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
+const PROVISIONING_FAILED: &str = "ProvisioningFailed";
+
 /// The events by pod. If there are too many, the namespace with the most bytes loses those of the pod whose last event is the
 /// oldest.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct EventStore {
 
 #[derive(Debug)]
 struct PodEvents {
+    /// Whether they are about a PersistentVolumeClaim.
+    is_of_claim: bool,
     received: Instant,
     entries: Vec<Entry>,
 }
@@ -58,6 +64,11 @@ struct Entry {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     received: Instant,
+}
+
+/// Stands for the UID of a claim, which pods do not name.
+fn claim_id(name: &str) -> Uid {
+    Uid::from_text(&format!("{CLAIM}/{name}"))
 }
 
 /// The result of [`EventStore::record`].
@@ -82,17 +93,24 @@ impl EventStore {
         Self { pods: WeightedCache::new(max_bytes, 0), dropped: 0 }
     }
 
-    /// Keeps an event about a pod. `id` identifies the event, whose count grows when it occurs again.
+    /// Keeps an event about a pod, or about a claim that a pod may have. `id` identifies the event, whose count grows when it
+    /// occurs again.
     pub(crate) fn record(&mut self, id: u64, event: Event, now: Instant) -> Recorded {
-        if event.involved.kind != "Pod" {
-            return Recorded::Ignored;
-        }
         let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
+        let is_of_claim = event.involved.kind == CLAIM && reason == PROVISIONING_FAILED;
+        let uid = match &*event.involved.kind {
+            "Pod" => Uid::from_text(&event.involved.uid),
+            _ if is_of_claim => claim_id(&event.involved.name),
+            _ => return Recorded::Ignored,
+        };
         let namespace = ArcStr::from(&*event.involved.namespace);
-        let key = (namespace.clone(), Uid::from_text(&event.involved.uid));
+        let key = (namespace.clone(), uid);
         match self.pods.get(&key) {
             Some(_) => self.pods.touch(&key, &namespace),
-            None => self.pods.insert(key.clone(), PodEvents { received: now, entries: Vec::new() }, 0, &namespace),
+            None => {
+                let events = PodEvents { is_of_claim, received: now, entries: Vec::new() };
+                self.pods.insert(key.clone(), events, 0, &namespace);
+            }
         }
         let Some(pod) = self.pods.get_mut(&key) else { return Recorded::Ignored };
         pod.received = now;
@@ -110,10 +128,18 @@ impl EventStore {
         self.pods.get(&(pod.namespace.clone(), pod.uid))
     }
 
-    /// The events about a pod, the most recent last. They do not contain the UID.
+    /// The events about a pod, and about its claims while it is not scheduled, the most recent last. They do not contain the
+    /// UID.
     pub(crate) fn about(&self, pod: &Pod) -> Arc<[Event]> {
-        let Some(events) = self.pod(pod) else { return Arc::default() };
-        let mut events: Vec<Event> = events.entries.iter().map(|entry| entry.event(pod)).collect();
+        let own = self.pod(pod).into_iter().flat_map(|own| &own.entries);
+        let own = own.map(|entry| entry.event("Pod", &pod.namespace, &pod.name));
+        let claims = pod.requirements.as_deref().map_or(&[] as &[_], |requirements| requirements.claims.first());
+        let of_claim = |claim: &'_ ArcStr| {
+            let events = self.pods.get(&(pod.namespace.clone(), claim_id(claim)));
+            let events = events.filter(|events| events.is_of_claim).map_or(&[] as &[_], |events| &events.entries);
+            events.iter().map(|entry| entry.event(CLAIM, &pod.namespace, claim)).collect::<Vec<_>>()
+        };
+        let mut events: Vec<Event> = own.chain(claims.iter().flat_map(of_claim)).collect();
         events.sort_by_key(|event| event.last);
         events.into()
     }
@@ -128,7 +154,7 @@ impl EventStore {
         self.pods.retain(|(_, uid), pod, bytes| {
             pod.entries.retain(|entry| age(entry.received) < MAX_AGE);
             *bytes = pod.bytes();
-            !pod.entries.is_empty() && (age(pod.received) < PATIENCE || exists(*uid))
+            !pod.entries.is_empty() && (pod.is_of_claim || age(pod.received) < PATIENCE || exists(*uid))
         });
     }
 
@@ -218,12 +244,12 @@ impl Entry {
         }
     }
 
-    fn event(&self, pod: &Pod) -> Event {
+    fn event(&self, kind: &str, namespace: &str, name: &str) -> Event {
         Event {
             involved: InvolvedObject {
-                kind: "Pod".to_owned(),
-                namespace: pod.namespace.to_string(),
-                name: pod.name.to_string(),
+                kind: kind.to_owned(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
                 uid: String::new(),
                 container: self.container.as_ref().to_owned(),
             },

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{partial_text::cut_end, watch::protobuf::bounded_text};
 
-use super::{Event, InvolvedObject};
+use super::{Event, InvolvedObject, reasons::is_normal_evidence};
 
 /// The longest name, kind, reason or UID, in bytes. Names have at most 253 characters.
 pub(super) const NAME_LIMIT: usize = 256;
@@ -18,7 +18,7 @@ const MESSAGE_LIMIT: usize = 1024;
 pub struct WatchedEvent {
     /// Identifies the event among those about the same object. When an event occurs again, its count changes.
     pub id: u64,
-    /// Absent if it is not a Warning, does not concern an object, or could not be decoded.
+    /// Absent if it explains nothing, does not concern an object, or could not be decoded.
     pub event: Option<Box<Event>>,
     pub resource_version: String,
 }
@@ -54,7 +54,12 @@ impl WatchedEvent {
 }
 
 fn event(fields: &Fields<'_>) -> Option<Event> {
-    if fields.kind != b"Warning" || fields.involved_kind.is_empty() || fields.involved_uid.is_empty() {
+    let is_evidence = match fields.kind {
+        b"Warning" => true,
+        b"Normal" => is_normal_evidence(fields.reason, fields.message),
+        _ => false,
+    };
+    if !is_evidence || fields.involved_kind.is_empty() || fields.involved_uid.is_empty() {
         return None;
     }
     let count = fields.count.max(fields.series_count).max(1);
@@ -115,10 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn passes_over_events_that_are_no_warning_or_concern_no_object() {
+    fn passes_over_events_that_explain_nothing_or_concern_no_object() {
         let is_kept = |fields| WatchedEvent::new(&fields, String::new()).event.is_some();
         assert!(is_kept(warning()));
         assert!(!is_kept(Fields { kind: b"Normal", ..warning() }));
+        let normal = |reason, message| Fields { kind: b"Normal", reason, message, ..warning() };
+        assert!(is_kept(normal(b"Killing", b"Container app failed liveness probe, will be restarted")));
+        assert!(is_kept(normal(b"FailedPostStartHook", b"PostStartHook failed")));
+        assert!(!is_kept(normal(b"Killing", b"Stopping container app")));
+        assert!(!is_kept(normal(b"Started", b"Container started")));
         assert!(!is_kept(Fields { kind: b"", ..warning() }));
         assert!(!is_kept(Fields { involved_kind: b"", ..warning() }));
         assert!(!is_kept(Fields { involved_uid: b"", ..warning() }));

@@ -10,10 +10,24 @@ use crate::{
     pods::Pod,
 };
 
-use super::{
-    PodCount, RevisionPods,
-    stored_labels::{LabelHasher, LongLabels, StoredLabels, push},
-};
+use super::stored_labels::{LabelHasher, LongLabels, StoredLabels, push};
+
+/// A number of pods, and how many of them are suspects: those that may not be healthy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodCount {
+    pub(crate) pods: u32,
+    pub(crate) suspects: u32,
+}
+
+/// The pods of one revision of a Deployment, Argo Rollout, StatefulSet or DaemonSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RevisionPods<'a> {
+    /// The value of the label that tells the revisions apart.
+    pub(crate) hash: &'a str,
+    pub(crate) count: PodCount,
+    /// When the first of its pods that was observed was created, in seconds since 1970.
+    pub(crate) oldest: u32,
+}
 
 /// The index of a label set in [`LabelSets`]. The indexes of removed label sets are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

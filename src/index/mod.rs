@@ -24,39 +24,23 @@ use jiff::Timestamp;
 
 use crate::{
     bounded::Interner,
-    diagnosis::{is_healthy_under_any_thresholds, is_revision_label, needs_job, replaces_older_than},
+    diagnosis::{
+        PortHolder, PortHolders, is_healthy_under_any_thresholds, is_revision_label, needs_job, replaces_older_than,
+    },
     pods::{Controller, DecodeError, Pod, PodSelection, Uid, UndecodablePod},
 };
 
 use self::{
-    label_set::{LabelSetId, LabelSets},
+    label_set::{LabelSetId, LabelSets, PodCount, RevisionPods},
     memory::SuspectMemory,
     nodes::{NodeId, Nodes},
     pod_map::PodMap,
-    room::TEXTS,
     undecodable::UndecodablePods,
     view::{View, Views},
 };
 
 pub(crate) use self::hidden::HiddenSuspects;
 pub use self::view::ViewId;
-
-/// A number of pods, and how many of them are suspects: those that may not be healthy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PodCount {
-    pub(crate) pods: u32,
-    pub(crate) suspects: u32,
-}
-
-/// The pods of one revision of a Deployment, Argo Rollout, StatefulSet or DaemonSet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RevisionPods<'a> {
-    /// The value of the label that tells the revisions apart.
-    pub(crate) hash: &'a str,
-    pub(crate) count: PodCount,
-    /// When the first of its pods that was observed was created, in seconds since 1970.
-    pub(crate) oldest: u32,
-}
 
 /// The revisions of an owner that are older than another one and have healthy pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +50,9 @@ pub(crate) struct HealthyBefore<'a> {
     /// How many healthy pods they have.
     pub(crate) pods: u32,
 }
+
+/// The most texts that suspects share.
+const TEXTS: usize = 1 << 15;
 
 /// The index. Every method is synchronous. Those that change a pod return the affected views.
 #[derive(Debug)]
@@ -79,6 +66,7 @@ pub struct Index {
     nodes: Nodes,
     views: Views,
     undecodable: UndecodablePods,
+    port_holders: PortHolders,
     /// The number of lists so far.
     list: u32,
     /// Pods that were last seen in an earlier list than this one were seen in another state of the cluster, to which its
@@ -120,6 +108,7 @@ impl Index {
             nodes: Nodes::default(),
             views: Views::default(),
             undecodable: UndecodablePods::default(),
+            port_holders: PortHolders::default(),
             list: 0,
             first_list: 0,
             open_lists: HashMap::new(),
@@ -168,6 +157,7 @@ impl Index {
         pod.labels.retain(|(key, _)| is_revision_label(key));
         pod.labels.shrink_to_fit();
         let node = self.nodes.update(entry.map(|entry| entry.node), &pod);
+        self.port_holders.see(&pod);
         self.pods.insert(uid, Entry { label_set, node, list: self.list });
 
         if self.memory.is_reduced(&pod.namespace) {
@@ -259,6 +249,7 @@ impl Index {
         let affected = if self.remove_suspect(uid) { self.views_of(label_set, None) } else { Vec::new() };
         self.label_sets.leave(label_set);
         self.nodes.leave(node);
+        self.port_holders.remove(uid);
         affected
     }
 
@@ -403,6 +394,14 @@ impl Index {
         self.label_sets.is_replaced(pod)
     }
 
+    /// Another pod that uses a host port of this one. It is named if the view selects it.
+    #[must_use]
+    pub fn port_holder(&self, id: ViewId, pod: &Pod) -> Option<PortHolder> {
+        let view = self.views.get(id)?;
+        let is_selected = |uid| self.pods.get(uid).is_some_and(|entry| view.contains(entry.label_set));
+        self.port_holders.holder(pod, is_selected)
+    }
+
     /// Whether an owner has any pod.
     #[must_use]
     pub(crate) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {
@@ -459,6 +458,17 @@ impl Index {
         views.sort_unstable();
         views.dedup();
         views
+    }
+
+    /// The views that contain pods with this claim that are not scheduled.
+    #[must_use]
+    pub(crate) fn views_of_claim(&self, namespace: &str, claim: &str) -> Vec<ViewId> {
+        let has_claim = |pod: &Pod| {
+            let requirements = pod.requirements.as_deref().filter(|_| pod.namespace == namespace);
+            requirements.is_some_and(|requirements| requirements.claims.first().iter().any(|own| own == claim))
+        };
+        let suspects = self.suspects.values().filter(|suspect| has_claim(&suspect.pod));
+        suspects.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect()
     }
 
     /// The views that contain a pod, if it may not be healthy.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::pods::Pod;
 
-use super::PodCount;
+use super::label_set::PodCount;
 
 /// The index of a node in [`Nodes`]. The indexes of removed nodes are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use crate::{
 
 use super::{Index, ViewId};
 
-/// The longest text that pods share, in bytes, and the most texts. Of the texts of a failing pod, most occur in other pods as
+/// The longest text that pods share, in bytes. Of the texts of a failing pod, most occur in other pods as
 /// well: reasons, the names of containers, images and owners, the messages of conditions.
 const LENGTH: usize = 128;
-pub(super) const TEXTS: usize = 1 << 15;
 
 impl Index {
     /// Makes room for a suspect, at the cost of the namespaces that take the most. Returns its size, and the views of pods
@@ -88,7 +87,7 @@ pub(super) fn share_texts(texts: &mut Interner<ArcStr>, pod: &mut Pod) -> usize 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::TEXTS, *};
 
     #[test]
     fn pods_share_their_texts() {

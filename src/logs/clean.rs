@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::{LogPolicy, Masking, Pattern, redact::Mask, redact_patterns};
+use super::{LogPolicy, Pattern, redact::Mask, redact_patterns};
 use crate::{escapes::remove_escapes, partial_text::CUT};
 
 /// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
@@ -48,16 +48,6 @@ pub fn clean(raw: &[u8], cut: bool, policy: &LogPolicy) -> Cleaned {
     let masked = Mask { credentials: policy.redact, patterns: &found.ranges, cut }.apply(&text, from);
     let (text, shortened) = last_lines(&collapse_carriage_returns(&masked), policy);
     Cleaned { text, shortened: shortened || cut, lossy, masked_whole: found.is_cut }
-}
-
-/// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
-/// bytes. Without a masking, credentials are redacted.
-#[must_use]
-pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize) -> String {
-    match masking {
-        Some(masking) => masking.line(text, limit),
-        None => shorten(&mask_line(text, true, &[]).0, limit),
-    }
 }
 
 /// The text as one line, redacted, and whether its end is masked because the patterns took too long. If `…` marks that

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Asker, LogEnd, LogPolicy, LogRead, LogRequest, ReadResult, Tail, log_end::Need};
+use super::{Asker, ContainerInstance, LogEnd, LogPolicy, LogRead, LogRequest, ReadResult, Tail, log_end::Need};
 use crate::{
     api::{LogSource, NamespacedName},
     backoff::doubled,
@@ -89,6 +89,19 @@ pub(super) enum TailState {
     Shown(Tail),
     /// Removed to make room for others; with the size that it had.
     Evicted(usize),
+}
+
+/// Identifies a tail.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TailKey {
+    pub(super) instance: ContainerInstance,
+    pub(super) policy: Arc<LogPolicy>,
+}
+
+impl TailKey {
+    pub(super) fn of(request: &LogRequest) -> Self {
+        Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
+    }
 }
 
 impl Life {
@@ -214,7 +227,7 @@ impl TailEntry {
     pub(super) fn size(&self) -> usize {
         OVERHEAD
             + match &self.state {
-                TailState::Shown(tail) => tail.text.len() + tail.note.len(),
+                TailState::Shown(tail) => tail.text.len() + tail.telling_line.len() + tail.note.len(),
                 TailState::Wanted => self.message.len(),
                 TailState::Evicted(_) => 0,
             }

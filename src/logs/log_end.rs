@@ -5,6 +5,7 @@ use std::fmt;
 use super::{
     LogPolicy, Tail,
     clean::{Cleaned, clean, end_lines_at_cuts},
+    telling_line::telling_line,
 };
 use crate::{api::LogSource, partial_text::CUT};
 
@@ -148,7 +149,12 @@ fn tail(source: LogSource, cleaned: Cleaned, note: String, has_fewer_lines: bool
         notes.push("invalid UTF-8 is shown as U+FFFD".to_owned());
     }
     notes.retain(|note| !note.is_empty());
-    Tail { source, text: cleaned.text.into(), note: notes.join("; ") }
+    // A termination message is not a log.
+    let telling_line = match source {
+        LogSource::TerminationMessage => String::new(),
+        _ => telling_line(&cleaned.text),
+    };
+    Tail { source, text: cleaned.text.into(), telling_line: telling_line.into(), note: notes.join("; ") }
 }
 
 #[cfg(test)]

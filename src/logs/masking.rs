@@ -28,6 +28,16 @@ const ENTRY_BYTES: usize = 96;
 const BATCH_TEXTS: usize = 512;
 const BATCH_BYTES: usize = 32 * 1024;
 
+/// Cleans a text that is shown on one line, such as the message of a state: redacts it, and cuts its end off after `limit`
+/// bytes. Without a masking, credentials are redacted.
+#[must_use]
+pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize) -> String {
+    match masking {
+        Some(masking) => masking.line(text, limit),
+        None => shorten(&mask_line(text, true, &[]).0, limit),
+    }
+}
+
 /// Masks texts by a policy.
 #[derive(Debug)]
 pub struct Masking<'a> {
@@ -88,7 +98,7 @@ impl<'a> Masking<'a> {
     }
 
     /// The text as one line of at most `limit` bytes.
-    pub(super) fn line(&self, text: &str, limit: usize) -> String {
+    fn line(&self, text: &str, limit: usize) -> String {
         let patterns = self.policy.map_or(&[][..], |policy| &policy.redact_patterns);
         let credentials = self.policy.is_none_or(|policy| policy.redact);
         let Some(memory) = self.memory else { return shorten(&mask_line(text, credentials, patterns).0, limit) };

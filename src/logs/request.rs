@@ -6,10 +6,17 @@ use jiff::Timestamp;
 
 use super::{LogPolicy, Need, Tail};
 use crate::{
-    api::{ContainerStateName, LogSource},
+    api::{ContainerStateName, LogSource, NamespacedName},
     diagnosis::{ContainerFinding, LogChoice},
     pods::{Pod, Uid},
 };
+
+/// An object that asks for a log, and its namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub object: Arc<NamespacedName>,
+    pub namespace: Arc<str>,
+}
 
 /// One instance of a container, from its start to its end. A log is read once per instance, not once per event: the key
 /// stays the same from the end of an instance to the end of the next, whatever state the container is in meanwhile.

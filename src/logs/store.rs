@@ -17,8 +17,8 @@ use std::{
 };
 
 use super::{
-    ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
-    life::{Life, OVERHEAD, TailEntry, TailState},
+    Asker, ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
+    life::{Life, OVERHEAD, TailEntry, TailKey, TailState},
     log_end::Need,
     log_queue::{LogQueue, Place, QueueLimits, Turn},
 };
@@ -27,7 +27,6 @@ use crate::{
     bounded::WeightedCache,
 };
 
-use self::redaction::TailKey;
 pub use self::redaction::{Redacted, Redaction};
 
 /// A namespace with this many waiting redactions starts no further read, so that texts do not pile up.
@@ -60,13 +59,6 @@ impl Default for StoreLimits {
             redactions: QueueLimits { running: 2, waiting: 16_384, waiting_per_namespace: 4096 },
         }
     }
-}
-
-/// An object that asks for a log, and its namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
-    pub object: Arc<NamespacedName>,
-    pub namespace: Arc<str>,
 }
 
 /// The answer to [`TailStore::ask`].

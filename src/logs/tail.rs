@@ -33,6 +33,8 @@ pub struct Tail {
     /// Empty for [`LogSource::Unavailable`]. Shared: each reconcile looks up the tails of all failing containers, and may show
     /// only a small part of them.
     pub text: ArcStr,
+    /// The line of a log that says most about why the program ended, see [`telling_line`](super::telling_line); may be empty.
+    pub telling_line: ArcStr,
     /// Why there is no text, or what is missing from it; may be empty.
     pub note: String,
 }
@@ -41,6 +43,6 @@ impl Tail {
     /// A tail without a text. The note must not quote a log.
     #[must_use]
     pub(crate) fn unavailable(note: impl Into<String>) -> Self {
-        Self { source: LogSource::Unavailable, text: ArcStr::new(), note: note.into() }
+        Self { source: LogSource::Unavailable, text: ArcStr::new(), telling_line: ArcStr::new(), note: note.into() }
     }
 }

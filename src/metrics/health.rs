@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Mutex,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -11,7 +11,6 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::lock;
 use crate::api::NamespacedName;
 
 /// How long a webhook may fail before the heartbeat stops: two attempts with the longest backoff of five minutes.
@@ -124,6 +123,11 @@ impl Health {
         let failing = lock(&self.failing);
         failing.webhooks.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect()
     }
+}
+
+/// Locks values that stay valid if a thread panics.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ mod state;
 mod terminations;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use jiff::Timestamp;
-use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::api::{NamespacedName, ProblemKind};
@@ -32,7 +31,10 @@ pub(crate) use self::{
 };
 
 use self::{
-    health::Health, instruments::Instruments, series::StateCollector, state::State, terminations::Terminations,
+    health::{Health, lock},
+    instruments::Instruments,
+    state::State,
+    terminations::Terminations,
 };
 
 /// Clones share the values.
@@ -61,12 +63,6 @@ impl Metrics {
     #[must_use]
     pub fn without_incidents() -> Self {
         Self(Arc::new(Shared { state: Some(Mutex::default()), hides_incidents: true, ..Shared::default() }))
-    }
-
-    /// Registers all metrics.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        self.0.instruments.register(registry);
-        registry.register_collector(Box::new(StateCollector(self.clone())));
     }
 
     /// Whether the state of objects is wanted.
@@ -192,8 +188,4 @@ impl Metrics {
     fn count_incident(&self, counters: &instruments::ByKind, kind: ProblemKind) {
         counters.get_or_create(&instruments::KindLabel { kind: kind.as_str() }).inc();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,16 +6,26 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, LabelSetEncoder},
     metrics::{MetricType, gauge::ConstGauge},
+    registry::Registry,
 };
 
 use super::{
-    Metrics, lock,
+    Metrics,
+    health::lock,
     state::{IncidentLabels, OBJECTS, ObjectSeries},
 };
 
 /// Copies the state while it is locked, and encodes the copy.
 #[derive(Debug)]
-pub(super) struct StateCollector(pub(super) Metrics);
+struct StateCollector(Metrics);
+
+impl Metrics {
+    /// Registers all metrics.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        self.0.instruments.register(registry);
+        registry.register_collector(Box::new(StateCollector(self.clone())));
+    }
+}
 
 /// Labels by name.
 struct Labels<'a, const N: usize>([(&'static str, &'a str); N]);

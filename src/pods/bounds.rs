@@ -8,7 +8,7 @@ use arcstr::ArcStr;
 use crate::partial_text;
 
 use super::{
-    ContainerSpec, ContainerStatus, DecodeError, Pod, TEXT_LIMIT,
+    ContainerSpec, ContainerStatus, DecodeError, History, Omitted, Pod, Requirements, TEXT_LIMIT,
     pod::{LIST_LIMIT, within},
     texts::TextKind,
 };
@@ -66,22 +66,6 @@ const LEVELS: [Level; 6] = [
     Level { message: 128, image: 128, word: WORD_LIMIT, containers: 4 },
     Level { message: 128, image: 128, word: WORD_LIMIT, containers: 1 },
 ];
-
-/// The containers that a pod has beside those that are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Omitted {
-    pub init_containers: u32,
-    pub containers: u32,
-    /// How many of the app containers are ready.
-    pub ready: u32,
-    pub restarts: i64,
-}
-
-impl Omitted {
-    pub(crate) fn count(self) -> u32 {
-        self.init_containers.saturating_add(self.containers)
-    }
-}
 
 impl Pod {
     /// Cuts the pod to [`POD_LIMIT`]. Both encodings are decoded into the same.
@@ -157,6 +141,8 @@ impl Pod {
         size_of::<Self>()
             + allocated(&self.labels)
             + self.ownership.as_deref().map_or(0, size_of_val)
+            + self.requirements.as_deref().map_or(0, Requirements::allocated)
+            + size_of_val(&*self.host_ports)
             + allocated(&self.finalizers.first)
             + allocated(&self.scheduling_gates.first)
             + allocated(&self.readiness_gates)
@@ -185,6 +171,8 @@ impl Pod {
             if self.size() - labels <= limit {
                 return true;
             }
+            // No verdict depends on them.
+            self.requirements = None;
             self.cut_texts(level.message, level.image, level.word);
             self.keep_containers(level.containers);
         }
@@ -218,12 +206,36 @@ impl Pod {
     }
 }
 
+impl Requirements {
+    /// The bytes without the texts.
+    fn allocated(&self) -> usize {
+        let lists = self.affinity.iter().chain([&self.selector]);
+        let terms = lists.map(|list| {
+            allocated(&list.first) + list.first.iter().map(|term| allocated(&term.values.first)).sum::<usize>()
+        });
+        size_of_val(self)
+            + terms.sum::<usize>()
+            + allocated(&self.affinity)
+            + allocated(&self.requests)
+            + allocated(&self.claims.first)
+    }
+}
+
 impl ContainerSpec {
     fn allocated(&self) -> usize {
         let probes = [&self.liveness_probe, &self.readiness_probe, &self.startup_probe].into_iter().flatten();
         allocated(&self.restart_rules)
             + self.restart_rules.iter().map(|codes| allocated(&codes.values)).sum::<usize>()
             + probes.map(|probe| size_of_val(&**probe)).sum::<usize>()
+    }
+}
+
+impl History {
+    /// The bytes of the lists.
+    fn allocated(&self) -> usize {
+        allocated(&self.starts)
+            + allocated(&self.runs)
+            + self.runs.iter().map(|runs| allocated(&runs.lives)).sum::<usize>()
     }
 }
 
@@ -287,7 +299,7 @@ fn mark_cut_end(message: &mut ArcStr) {
     }
 }
 
-pub(super) fn allocated<T>(list: &Vec<T>) -> usize {
+fn allocated<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 

@@ -5,43 +5,13 @@ use jiff::Timestamp;
 
 use crate::clock::MAX_SKEW;
 
-use super::{ContainerStatus, Pod, Terminated, bounds::allocated};
+use super::{
+    ContainerStatus, History, Pod, StartCause, Terminated,
+    pod::{Life, Runs, Start},
+};
 
 /// How many run times are kept of a container.
 const LIVES: usize = 4;
-
-/// Observations of earlier versions of a pod. They are lost when the operator restarts, so a verdict must not depend on
-/// them, except in the pod's favour.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct History {
-    /// When the last scheduling gate was first seen to be removed.
-    pub gate_removed: Option<Timestamp>,
-    /// How far the clocks that wrote the pod's status were ahead of ours, in seconds.
-    pub node_ahead: u32,
-    /// How far the API server's clock was ahead of ours, in seconds.
-    pub server_ahead: u32,
-    /// Why containers were restarted; the latest start of each.
-    starts: Vec<Start>,
-    /// How long containers ran until they ended.
-    runs: Vec<Runs>,
-}
-
-/// The last lives of a container, if they all ended in the same way.
-#[derive(Clone, Debug, PartialEq)]
-struct Runs {
-    container: ArcStr,
-    exit_code: i32,
-    reason: ArcStr,
-    lives: Vec<Life>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Life {
-    /// In seconds since 1970.
-    started: i64,
-    /// How long it lasted.
-    seconds: u32,
-}
 
 impl Runs {
     fn new(container: &ArcStr) -> Self {
@@ -72,30 +42,7 @@ impl Runs {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct Start {
-    container: ArcStr,
-    restarts: i32,
-    cause: StartCause,
-}
-
-/// Why a container instance was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartCause {
-    /// After a CrashLoopBackOff.
-    BackOff,
-    /// After a resize of a resource whose resize policy asks for a restart.
-    Resize,
-}
-
 impl History {
-    /// The bytes of the lists.
-    pub(super) fn allocated(&self) -> usize {
-        allocated(&self.starts)
-            + allocated(&self.runs)
-            + self.runs.iter().map(|runs| allocated(&runs.lives)).sum::<usize>()
-    }
-
     pub(super) fn for_each_name(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
         self.starts.iter_mut().for_each(|start| visit(&mut start.container));
         for runs in &mut self.runs {

@@ -6,6 +6,7 @@ mod json;
 mod pod;
 mod probe;
 pub mod protobuf;
+mod requirements;
 mod selection;
 mod texts;
 mod uid;
@@ -15,13 +16,12 @@ mod watched_pod;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use bounds::Omitted;
 pub(crate) use bounds::text_size;
-pub use history::{History, StartCause};
 pub use json::{JsonPod, from_json};
 pub use pod::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, Pod, PodCondition, Probe,
-    RestartPolicy, Running, TEXT_LIMIT, Terminated, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
+    NodeTerms, Omitted, Pod, PodCondition, Probe, Requirements, RestartPolicy, Running, StartCause, TEXT_LIMIT,
+    Terminated, Waiting,
 };
 pub(crate) use selection::Labels;
 pub use selection::PodSelection;

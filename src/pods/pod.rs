@@ -8,8 +8,8 @@ use std::fmt;
 use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use super::{History, Omitted, Uid};
-use crate::api::Ownership;
+use super::Uid;
+use crate::{api::Ownership, quantity::Quantity};
 
 /// The longest text that is kept, in bytes. The kubelet cuts termination messages at 4096.
 pub const TEXT_LIMIT: usize = 4096;
@@ -32,6 +32,8 @@ pub struct Pod {
     /// The owner reference with `controller: true`.
     pub controller: Option<Controller>,
     pub finalizers: FirstNames,
+    /// `metadata.generation`: 1 until something changes the spec, such as a resize in place. Absent in Kubernetes before 1.33.
+    pub generation: Option<i64>,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`: the end of the grace period.
@@ -40,6 +42,10 @@ pub struct Pod {
     pub deletion_grace: Option<i64>,
     /// `spec.nodeName`; empty until the pod is scheduled.
     pub node: ArcStr,
+    /// Absent once the pod is on a node.
+    pub requirements: Option<Box<Requirements>>,
+    /// The ports of the node that its containers use.
+    pub host_ports: Box<[HostPort]>,
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`.
     pub termination_grace: Option<u32>,
@@ -68,6 +74,71 @@ pub struct Pod {
     pub omitted: Omitted,
     /// Observations of earlier versions of the pod. Not part of the API object: the index fills it in.
     pub history: History,
+}
+
+/// The containers that a pod has beside those that are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Omitted {
+    pub init_containers: u32,
+    pub containers: u32,
+    /// How many of the app containers are ready.
+    pub ready: u32,
+    pub restarts: i64,
+}
+
+impl Omitted {
+    pub(crate) fn count(self) -> u32 {
+        self.init_containers.saturating_add(self.containers)
+    }
+}
+
+/// Observations of earlier versions of a pod. They are lost when the operator restarts, so a verdict must not depend on
+/// them, except in the pod's favour.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// When the last scheduling gate was first seen to be removed.
+    pub gate_removed: Option<Timestamp>,
+    /// How far the clocks that wrote the pod's status were ahead of ours, in seconds.
+    pub node_ahead: u32,
+    /// How far the API server's clock was ahead of ours, in seconds.
+    pub server_ahead: u32,
+    /// Why containers were restarted; the latest start of each.
+    pub(super) starts: Vec<Start>,
+    /// How long containers ran until they ended.
+    pub(super) runs: Vec<Runs>,
+}
+
+/// The last lives of a container, if they all ended in the same way.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Runs {
+    pub(super) container: ArcStr,
+    pub(super) exit_code: i32,
+    pub(super) reason: ArcStr,
+    pub(super) lives: Vec<Life>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Life {
+    /// In seconds since 1970.
+    pub(super) started: i64,
+    /// How long it lasted.
+    pub(super) seconds: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Start {
+    pub(super) container: ArcStr,
+    pub(super) restarts: i32,
+    pub(super) cause: StartCause,
+}
+
+/// Why a container instance was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartCause {
+    /// After a CrashLoopBackOff.
+    BackOff,
+    /// After a resize of a resource whose resize policy asks for a restart.
+    Resize,
 }
 
 /// How many names [`FirstNames`] keeps.
@@ -127,6 +198,79 @@ impl fmt::Display for FirstNames {
     }
 }
 
+/// What a pod requires of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requirements {
+    /// `spec.nodeSelector`.
+    pub selector: NodeTerms,
+    /// The alternatives of the required node affinity. A node must match one of them, if there are any.
+    pub affinity: Vec<NodeTerms>,
+    /// The requests of the pod as the scheduler counts them, by the resource's name.
+    pub requests: Vec<(ArcStr, Quantity)>,
+    /// The names of its PersistentVolumeClaims.
+    pub claims: FirstNames,
+}
+
+/// Terms that a node must match all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeTerms {
+    pub first: Vec<NodeTerm>,
+    /// How many terms follow.
+    pub more: u32,
+}
+
+/// A requirement of a node's label, or of its field `metadata.name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeTerm {
+    pub key: ArcStr,
+    /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
+    pub operator: ArcStr,
+    pub values: FirstNames,
+}
+
+/// A port of the node that a container uses, on all addresses of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    pub port: u16,
+    pub protocol: Protocol,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+/// As a container declares it: `9100`, or `53/UDP`.
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = match self.protocol {
+            Protocol::Tcp => "",
+            Protocol::Udp => "/UDP",
+            Protocol::Sctp => "/SCTP",
+        };
+        write!(f, "{}{suffix}", self.port)
+    }
+}
+
+/// As kubectl writes a label selector: `disk=ssd`, `zone in (a, b)`, `!spot`.
+impl fmt::Display for NodeTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values } = self;
+        match (operator.as_str(), values.count()) {
+            ("Exists", _) => write!(f, "{key}"),
+            ("DoesNotExist", _) => write!(f, "!{key}"),
+            ("Gt", _) => write!(f, "{key}>{values}"),
+            ("Lt", _) => write!(f, "{key}<{values}"),
+            ("NotIn", 1) => write!(f, "{key}!={values}"),
+            ("NotIn", _) => write!(f, "{key} notin ({values})"),
+            (_, 1) => write!(f, "{key}={values}"),
+            _ => write!(f, "{key} in ({values})"),
+        }
+    }
+}
+
 /// A controller, as named by an owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
@@ -147,6 +291,8 @@ pub struct ContainerSpec {
     pub restart_rules: Vec<ExitCodes>,
     /// Whether `resizePolicy` asks for a restart when a resource is resized.
     pub restarts_on_resize: bool,
+    /// Whether it has a preStop hook.
+    pub has_pre_stop: bool,
     pub image: ArcStr,
     /// The first word of `command`, or else of `args`; empty if the image decides. Further words may contain secrets.
     pub command: ArcStr,

@@ -31,8 +31,9 @@ impl PodSelection {
         self.labels.iter().all(|expression| matches(expression, labels))
     }
 
-    /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or one of the first
-    /// [`NAMES`] names in it is another one. A pattern with a wildcard is taken to mean the watched namespaces only. Returns a message.
+    /// Whether the selection includes namespaces that are not watched: it selects none of those that are, or one of the
+    /// first [`NAMES`] names in it is another one. A pattern with a wildcard is taken to mean the watched namespaces
+    /// only. Returns a message.
     #[must_use]
     pub(crate) fn outside(&self, watched: &[&str]) -> Option<String> {
         if !watched.iter().any(|namespace| self.selects_namespace(namespace)) {

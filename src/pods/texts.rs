@@ -2,7 +2,7 @@
 
 use arcstr::ArcStr;
 
-use super::{ContainerSpec, ContainerStatus, Pod, Terminated};
+use super::{ContainerSpec, ContainerStatus, Pod, Requirements, Terminated};
 
 /// How a text is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,9 @@ impl Pod {
         for names in [&mut self.finalizers.first, &mut self.scheduling_gates.first, &mut self.readiness_gates] {
             names.iter_mut().for_each(|name| visit(name, Name));
         }
+        if let Some(requirements) = &mut self.requirements {
+            requirements.for_each_name(&mut |name| visit(name, Name));
+        }
         self.init_containers.iter_mut().chain(&mut self.containers).for_each(|spec| spec.for_each_text(visit));
         for condition in &mut self.conditions {
             visit(&mut condition.kind, Name);
@@ -61,6 +64,18 @@ impl Pod {
         }
         self.init_statuses.iter_mut().chain(&mut self.statuses).for_each(|status| status.for_each_text(visit));
         self.history.for_each_name(&mut |name| visit(name, Name));
+    }
+}
+
+impl Requirements {
+    fn for_each_name(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
+        for term in self.affinity.iter_mut().chain([&mut self.selector]).flat_map(|list| &mut list.first) {
+            visit(&mut term.key);
+            visit(&mut term.operator);
+            term.values.first.iter_mut().for_each(&mut *visit);
+        }
+        self.requests.iter_mut().for_each(|(resource, _)| visit(resource));
+        self.claims.first.iter_mut().for_each(&mut *visit);
     }
 }
 

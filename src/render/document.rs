@@ -3,14 +3,20 @@
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
 use crate::{
     api::{Cause, CommonCause, ContainerIssue, Incident, LogSource, Owner, PodProblem, Severity},
     diagnosis::human_duration,
+    report::{with_hint, with_log_line},
 };
 
-use super::{safe::printable, timeline::Timeline};
+use super::{
+    numbers::{counted, counted_in_groups},
+    safe::{log_line, printable},
+    timeline::Timeline,
+};
 
 /// What was found in one or several clusters.
 #[derive(Clone, Debug)]
@@ -102,7 +108,7 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-fn is_zero(count: &usize) -> bool {
+pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
@@ -164,12 +170,12 @@ impl Entry<'_> {
     }
 
     pub(super) fn message(&self) -> String {
-        printable(&self.incident.message)
+        printable(&sentence(self.incident))
     }
 
     /// How long it has lasted.
     pub(super) fn age(&self) -> String {
-        age(self.incident.since.0, self.section.now)
+        lasted(&self.incident.since, self.incident.since_at_latest, self.section.now)
     }
 
     /// Such as `3 pods for 15m, such as cart-a`.
@@ -185,7 +191,7 @@ pub(super) fn owner(pod: &PodProblem) -> Owner {
     pod.owner.clone().unwrap_or_else(|| Owner { kind: "Pod".to_owned(), name: pod.name.clone() })
 }
 
-/// What a log is; absent if there is none.
+/// The name of a log by its source. Absent if there is no log.
 pub(crate) fn log_name(source: Option<LogSource>) -> Option<&'static str> {
     match source? {
         LogSource::Unavailable => None,
@@ -209,14 +215,19 @@ pub(crate) fn in_parentheses(note: &str) -> String {
     if note.is_empty() { String::new() } else { format!(" ({note})") }
 }
 
-/// The lines of a log that can be printed. A tab is harmless, and common in stack traces.
+/// The lines of a log that can be printed.
 pub(crate) fn log_lines(log: &str) -> impl Iterator<Item = String> {
-    log.lines().map(|line| printable(&line.replace('\t', "    ")))
+    log.lines().map(log_line)
 }
 
 /// The proven cause, if any.
 pub(super) fn cause(cause: Cause) -> &'static str {
     if cause == Cause::Unknown { "" } else { cause.as_str() }
+}
+
+/// What explains an incident: the sentence, what may have been meant, and the line of the log that it quotes.
+pub(super) fn sentence(incident: &Incident) -> String {
+    with_log_line(&with_hint(&incident.message, &incident.hint), &incident.log_line)
 }
 
 /// How many of the owner's pods are affected, such as `3 of 10 pods`.
@@ -241,32 +252,21 @@ pub(super) fn age(time: Timestamp, now: Timestamp) -> String {
     human_duration(now.duration_since(time).max(SignedDuration::ZERO))
 }
 
+/// How long a problem has lasted: `4m`, or `at least 4m` if it may have begun before the pods show it.
+pub(super) fn lasted(since: &Time, at_latest: bool, now: Timestamp) -> String {
+    let age = age(since.0, now);
+    if at_latest { format!("at least {age}") } else { age }
+}
+
+/// The same for a column of a table: `4m`, or `4m+`.
+pub(super) fn lasted_in_table(since: &Time, at_latest: bool, now: Timestamp) -> String {
+    let age = age(since.0, now);
+    if at_latest { age + "+" } else { age }
+}
+
 /// Such as `12s` or `3m`.
 pub(crate) fn length(duration: Duration) -> String {
     SignedDuration::try_from(duration).map(human_duration).unwrap_or_default()
-}
-
-/// Such as `1 pod` or `2000 pods`.
-pub(super) fn counted(count: i64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Such as `1 pod` or `2,000 pods`.
-pub(crate) fn counted_in_groups(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
-}
-
-/// Formats a number with its digits in groups: `12,500`.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// The sentence about pods that `--since` leaves out.
@@ -449,14 +449,6 @@ pub(super) mod tests {
             ownership(&incident),
             "critical, team checkout, runbook https://runbooks.example/cart, dashboard https://grafana.example/d/cart"
         );
-    }
-
-    #[test]
-    fn groups_digits_from_the_right() {
-        for (number, grouped) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_500, "12,500"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(thousands(number), grouped);
-        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use crate::api::{Cause, ContainerKind, ContainerStateName, Incident, Owner, PodProblem};
 
+use super::document::is_zero;
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
@@ -48,6 +50,9 @@ pub(crate) struct PodPart {
     /// Since when it is healthy, or has its problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Time>,
+    /// Whether the problem may have begun before.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) since_at_latest: bool,
     /// When its state may change although the pod does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Time>,
@@ -63,6 +68,12 @@ pub(crate) struct PodPart {
     /// One sentence about the cause, or what is known; empty without a problem.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) explanation: String,
+    /// The line that it quotes from the log, see [`Incident`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) log_line: String,
+    /// What exists in the place of a missing object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) hint: String,
     /// A sentence about each other container that has a problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) also: Vec<String>,
@@ -236,10 +247,6 @@ pub(crate) struct Counts {
     pub(crate) more: bool,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RevisionPart {
@@ -255,6 +262,9 @@ pub(crate) struct RevisionPart {
 pub(crate) struct MissingPart {
     pub(crate) cause: Cause,
     pub(crate) message: String,
+    /// What exists in the place of a missing service account.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) hint: String,
     /// The quotas of the namespace, if one of them is the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) quotas: Vec<String>,

@@ -4,6 +4,7 @@
 
 use super::{
     document::{Document, Entry, Fault, Outcome, Unchecked, length, log_lines, logs, older},
+    numbers::counted,
     safe::{data, printable, property},
 };
 
@@ -25,9 +26,11 @@ pub(crate) fn clusters(document: &Document) -> String {
     for Unchecked { context, why } in unchecked.iter().take(MOST) {
         out += &command("warning", &format!("{} was not scanned", printable(context)), why);
     }
-    for (count, noun) in [(entries.len(), "incidents"), (unchecked.len(), "clusters that were not scanned")] {
+    for (count, (noun, what)) in
+        [(entries.len(), ("more incident", "")), (unchecked.len(), ("more cluster", " that could not be scanned"))]
+    {
         if let Some(more) = count.checked_sub(MOST).filter(|more| *more > 0) {
-            out += &command("notice", "Orchestr", &format!("and {more} more {noun}"));
+            out += &command("notice", "Orchestr", &format!("and {}{what}", counted(more, noun)));
         }
     }
     match document.sections().filter_map(|section| section.older_problematic_pods).sum() {

@@ -9,13 +9,10 @@ use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
-use crate::{
-    api::{Owner, PodProblem},
-    diagnosis::human_duration,
-};
+use crate::api::{Owner, PodProblem};
 
 use super::{
-    document::{Document, owner},
+    document::{Document, lasted_in_table, owner},
     grid::{self, Column, Narrow},
 };
 
@@ -55,6 +52,9 @@ struct Group {
     owners: usize,
     /// When the first of the problems began.
     since: Time,
+    /// Whether it may have begun before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    since_at_latest: bool,
     /// The pod whose problem began last.
     example_pod: String,
 }
@@ -114,6 +114,7 @@ pub(super) fn groups(by: By, document: &Document) -> Groups {
             pods: members.len(),
             owners: owners.len(),
             since: oldest,
+            since_at_latest: members.iter().any(|(_, pod)| pod.since_at_latest),
             example_pod: format!("{}/{}", example.namespace, example.name),
         })
     };
@@ -139,7 +140,7 @@ pub(crate) fn table(by: By, document: &Document, width: Option<usize>) -> String
         columns.insert(0, Column::new("CONTEXT").narrow(Narrow::Shorten));
     }
     let row = |group: Group| {
-        let since = human_duration(now.duration_since(group.since.0));
+        let since = lasted_in_table(&group.since, group.since_at_latest, now);
         let cells = [group.name, group.pods.to_string(), group.owners.to_string(), since, group.example_pod];
         let context = has_contexts.then(|| group.context.unwrap_or_default());
         context.into_iter().chain(cells).collect()

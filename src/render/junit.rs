@@ -10,7 +10,8 @@ use quick_xml::{
 use crate::api::{Incident, Owner};
 
 use super::{
-    document::{Document, End, Entry, Outcome, Section, cause, counted_in_groups, log_lines, logs, older},
+    document::{Document, End, Entry, Outcome, Section, cause, log_lines, logs, older},
+    numbers::{counted, counted_in_groups},
     safe::xml_text,
     text,
 };
@@ -68,7 +69,7 @@ fn cases(section: &Section) -> Vec<Element> {
     let mut cases: Vec<_> = entries.iter().take(MOST).map(incident).collect();
     let more = entries.len() - cases.len();
     if more > 0 {
-        let message = format!("and {more} more incidents");
+        let message = format!("and {}", counted(more, "more incident"));
         cases.push(case(CLASS, &message, Some(failure("failure", "More", &message, String::new()))));
     }
     if section.unreadable_pods > 0 {
@@ -229,10 +230,13 @@ one
 
     #[test]
     fn counts_the_incidents_that_it_leaves_out() {
-        let mut many = out_of_memory(Some("eu"), "cart", "killed", "");
-        let one = many.incidents[0].clone();
-        many.incidents = vec![one; MOST + 7];
-        let text = render(many);
+        let with = |more: usize| {
+            let mut many = out_of_memory(Some("eu"), "cart", "killed", "");
+            many.incidents = vec![many.incidents[0].clone(); MOST + more];
+            render(many)
+        };
+        assert!(with(1).contains("<failure type=\"More\" message=\"and 1 more incident\">"));
+        let text = with(7);
         assert!(
             text.starts_with("<testsuite name=\"eu\" tests=\"1001\" failures=\"1001\" errors=\"0\""),
             "{}",

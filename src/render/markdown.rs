@@ -7,7 +7,8 @@
 use crate::api::PodProblem;
 
 use super::{
-    document::{Document, Entry, Section, Unchecked, cause, log_lines, logs, thousands},
+    document::{Document, Entry, Section, Unchecked, cause, log_lines, logs, sentence},
+    numbers::counted_in_groups,
     safe::printable,
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn clusters(document: &Document) -> String {
         if text.len() + item.len() <= MOST_OF_TABLES { text += &item } else { more += 1 }
     }
     if more > 0 {
-        text += &format!("\n{} more clusters were not scanned.\n", thousands(more));
+        text += &format!("\nand {} that could not be scanned\n", counted_in_groups(more, "more cluster"));
     }
     let (mut more, mut shown) = (0, Vec::new());
     for section in document.sections() {
@@ -52,7 +53,7 @@ pub(crate) fn clusters(document: &Document) -> String {
         }
     }
     if more > 0 {
-        text += &format!("\nand {} more incidents\n", thousands(more));
+        text += &format!("\nand {}\n", counted_in_groups(more, "more incident"));
     }
     let mut without = 0;
     for entry in &shown {
@@ -63,7 +64,7 @@ pub(crate) fn clusters(document: &Document) -> String {
         }
     }
     if without > 0 {
-        text += &format!("\nThe details of {} more incidents are left out.\n", thousands(without));
+        text += &format!("\nThe details of {} are left out.\n", counted_in_groups(without, "more incident"));
     }
     text
 }
@@ -82,7 +83,7 @@ fn row(entry: &Entry<'_>) -> String {
         code(cause(incident.cause)),
         incident.pods,
         entry.age(),
-        code(&incident.message),
+        code(&sentence(incident)),
     )
 }
 
@@ -222,7 +223,10 @@ one
         let text = render("", vec![many(5000)]);
         let rows = text.matches("\n| <code>").count();
         assert!(text.len() <= MOST && rows > 1000, "{rows}");
-        assert!(text.contains(&format!("\nand {} more incidents\n", thousands(5000 - rows as u64))), "{rows}");
+        assert!(
+            text.contains(&format!("\nand {}\n", counted_in_groups(5000 - rows as u64, "more incident"))),
+            "{rows}"
+        );
     }
 
     /// The cells of all rows, the code blocks, and what must not be there.

@@ -10,12 +10,18 @@ const TEXT_LIMIT: usize = 1024;
 /// The runner of GitHub Actions reads `##[command]`, an older form, anywhere in a line.
 const OLDER_FORM: &str = "##[";
 
+/// What replaces a tab.
+pub(super) const TAB: &str = "    ";
+
+/// A line of a log that can be printed. A tab is harmless, and common in stack traces.
+pub(super) fn log_line(line: &str) -> String {
+    printable(&line.replace('\t', TAB))
+}
+
 /// A text of several lines for an XML document, which cannot contain most control characters, even escaped, nor the last two
-/// characters of the first plane. A tab is harmless, and common in stack traces.
-pub(crate) fn xml_text(text: &str) -> String {
-    let lines = text
-        .split('\n')
-        .map(|line| printable(&line.replace('\t', "    ")).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"));
+/// characters of the first plane.
+pub(super) fn xml_text(text: &str) -> String {
+    let lines = text.split('\n').map(|line| log_line(line).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -92,12 +98,12 @@ pub(crate) fn without_older_form(text: &str) -> String {
 
 /// The message of a workflow command, `::error title=TITLE::MESSAGE`, escaped as `@actions/core` does. Nothing in it can end
 /// the line, which begins a further command.
-pub(crate) fn data(text: &str) -> String {
+pub(super) fn data(text: &str) -> String {
     without_older_form(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// The value of a property, such as the title. Nothing in it can end the value.
-pub(crate) fn property(text: &str) -> String {
+pub(super) fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 

@@ -40,17 +40,28 @@ pub(crate) struct Pods<'a> {
     pub(crate) context: &'a str,
     pub(crate) problems: &'a [(Pod, Finding)],
     pub(crate) now: Timestamp,
+    pub(crate) sentence: Sentence<'a>,
+}
+
+/// What explains the problem of a pod.
+type Sentence<'a> = Box<dyn Fn(&Pod, &Finding) -> String + 'a>;
+
+impl<'a> Pods<'a> {
+    /// The sentence of the diagnosis.
+    pub(crate) fn plain() -> Sentence<'a> {
+        Box::new(|_, finding| finding.explanation.message.to_string())
+    }
 }
 
 /// The pods of these clusters, sorted by cluster, namespace and name.
 pub(crate) fn pods<'a>(clusters: impl Iterator<Item = Pods<'a>>, layout: Layout) -> String {
     let columns = columns(layout);
     let mut rows = Vec::new();
-    for Pods { context, problems, now } in clusters {
+    for Pods { context, problems, now, sentence } in clusters {
         let mut pods: Vec<_> = problems.iter().collect();
         pods.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         rows.extend(pods.into_iter().map(|(pod, finding)| {
-            let row = Row { context, pod, finding, now };
+            let row = Row { context, pod, finding, now, sentence: sentence(pod, finding) };
             columns.iter().map(|column| (column.cell)(&row)).collect()
         }));
     }
@@ -62,6 +73,7 @@ struct Row<'a> {
     pod: &'a Pod,
     finding: &'a Finding,
     now: Timestamp,
+    sentence: String,
 }
 
 struct Column {
@@ -108,7 +120,7 @@ fn columns(layout: Layout) -> Vec<Column> {
         ]);
     }
     columns.push(with(grid::Column::new("MESSAGE").narrow(Narrow::Sentence), |row| {
-        clean_text(&row.finding.explanation.message, None, TEXT_LIMIT)
+        clean_text(&row.sentence, None, TEXT_LIMIT)
     }));
     columns
 }
@@ -175,6 +187,7 @@ mod tests {
             container: "app".into(),
             message: "".into(),
             since: "2026-03-01T11:30:00Z".parse().unwrap(),
+            since_at_latest: false,
             tolerated: std::time::Duration::ZERO,
             owner: None,
             containers: Vec::new(),
@@ -189,7 +202,7 @@ mod tests {
     }
 
     fn table(problems: &[(Pod, Finding)], layout: Layout) -> String {
-        plain(&pods([Pods { context: "", problems, now: noon() }].into_iter(), layout))
+        plain(&pods([Pods { context: "", problems, now: noon(), sentence: Pods::plain() }].into_iter(), layout))
     }
 
     fn history_of(status: &OrchestrStatus, width: Option<usize>) -> String {

@@ -2,8 +2,6 @@
 
 mod explanation;
 
-use std::io;
-
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,10 +10,12 @@ use crate::api::{CommonCause, ContainerIssue, ContainerKind, Incident, LogSource
 
 use super::{
     document::{
-        Detail, Document, End, Outcome, Section, affected, age, cause, counted, in_parentheses, length, log_lines,
-        log_name, ownership,
+        Detail, Document, End, Outcome, Section, affected, age, cause, in_parentheses, lasted, length, log_lines,
+        log_name, ownership, sentence,
     },
+    numbers::counted,
     safe::{printable, wrapped},
+    table::terminal_width,
     timeline::Timeline,
 };
 pub(crate) use explanation::explanation;
@@ -42,8 +42,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// The width of the terminal, or 80 columns if standard output is not a terminal.
     pub(crate) fn of_terminal(log_lines: usize) -> Self {
-        let width = terminal_size::terminal_size_of(io::stdout());
-        Self { width: width.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(WIDTHS.0, WIDTHS.1)), log_lines }
+        Self { width: terminal_width().map_or(WIDTH, |width| width.clamp(WIDTHS.0, WIDTHS.1)), log_lines }
     }
 }
 
@@ -154,19 +153,20 @@ impl Text {
     }
 
     fn common_cause(&mut self, cause: &CommonCause) {
-        let CommonCause { kind, name, owners, pods, since, message } = cause;
+        let CommonCause { kind, name, owners, pods, since, since_at_latest, message } = cause;
         let extent = format!("{} of {}", counted(*pods, "pod"), counted(*owners, "owner"));
-        self.title(&format!("{kind} {name}"), "", &[&extent, &self.age(since)]);
+        self.title(&format!("{kind} {name}"), "", &[&extent, &lasted(since, *since_at_latest, self.now)]);
         self.line(6, message);
     }
 
     /// The lines of an overview have no room for the key.
     fn incident(&mut self, incident: &Incident, shows_key: bool) {
-        let Incident { namespace, owner, key, reason, message, .. } = incident;
+        let Incident { namespace, owner, key, reason, .. } = incident;
         let key = if shows_key { key.as_str() } else { "" };
-        let facts = [cause(incident.cause), &affected(incident), &self.age(&incident.since), key];
+        let lasted = lasted(&incident.since, incident.since_at_latest, self.now);
+        let facts = [cause(incident.cause), &affected(incident), &lasted, key];
         self.title(&format!("{namespace}/{} ({})", owner.name, owner.kind), reason, &facts);
-        self.line(6, message);
+        self.line(6, &sentence(incident));
         self.line(6, &ownership(incident));
         if let Some(revision) = &incident.revision {
             let healthy = counted(revision.healthy_before, "pod");
@@ -203,7 +203,8 @@ impl Text {
     fn pod(&mut self, pod: &PodProblem) {
         let reason = if pod.reason == pod.status { "" } else { pod.reason.as_str() };
         let node = if pod.node.is_empty() { String::new() } else { format!("on {}", pod.node) };
-        self.title(&format!("{}/{}", pod.namespace, pod.name), &pod.status, &[reason, &node, &self.age(&pod.since)]);
+        let lasted = lasted(&pod.since, pod.since_at_latest, self.now);
+        self.title(&format!("{}/{}", pod.namespace, pod.name), &pod.status, &[reason, &node, &lasted]);
         self.line(6, &pod.message);
         pod.evidence.iter().for_each(|evidence| self.line(6, &format!("evidence: {evidence}")));
         pod.container_issues.iter().for_each(|issue| self.container(issue));
@@ -212,7 +213,7 @@ impl Text {
     fn container(&mut self, issue: &ContainerIssue) {
         let mut parts = vec![format!("{:?}{}", issue.state, in_parentheses(&issue.reason))];
         if issue.restarts != 0 {
-            parts.push(counted(issue.restarts.into(), "restart"));
+            parts.push(counted(issue.restarts, "restart"));
         }
         if let Some(last) = &issue.last_termination {
             let ago = last.finished_at.as_ref().map(|time| format!(" {} ago", self.age(time))).unwrap_or_default();

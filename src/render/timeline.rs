@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::{
     api::{Cause, NamespacedName, OrchestrStatus, Owner, ProblemKind, reason},
     diagnosis::human_duration,
+    report::RESTART,
 };
 
-/// The operator updates each status at least every five minutes.
-const STALE: SignedDuration = SignedDuration::from_mins(6);
+use super::numbers::counted;
 
 /// What happened in a time, also as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub(crate) struct Timeline {
     pub(super) object: String,
     /// Since when all incidents that have ended are known; absent if the status has no history.
     pub(super) since: Option<Timestamp>,
-    /// The time of the last check, or now.
+    /// The present; of a file, the time of the last check.
     pub(crate) until: Timestamp,
     /// Those that last first, then by their ends; the most recent first.
     pub(super) incidents: Vec<Past>,
@@ -66,6 +66,13 @@ pub(super) struct Unwatched {
     pub(super) reason: String,
 }
 
+/// When a status was last checked, if that is longer ago than a restart takes. The status of an operator that has stopped, or
+/// that cannot write it, does not say so.
+pub(crate) fn stopped_at(status: &OrchestrStatus, now: Timestamp) -> Option<Timestamp> {
+    let checked = status.last_check_time.as_ref()?.0;
+    (now.duration_since(checked) > RESTART).then_some(checked)
+}
+
 impl Timeline {
     /// The history of a status; with `within`, what lasted or ended in the time before now.
     pub(crate) fn of(
@@ -74,7 +81,6 @@ impl Timeline {
         within: Option<SignedDuration>,
         now: Timestamp,
     ) -> Self {
-        let checked = status.last_check_time.as_ref().map(|time| time.0);
         let lasting = status.incidents.iter().map(|own| Past {
             key: own.key.clone(),
             kind: own.kind,
@@ -112,9 +118,7 @@ impl Timeline {
                 reason: own.reason.clone(),
             })
             .collect();
-        // The status of an operator that has stopped, or that cannot write it, does not say so.
-        if let Some(checked) = checked
-            && now.duration_since(checked) > STALE
+        if let Some(checked) = stopped_at(status, now)
             && unwatched.iter().all(|own| own.until.is_some())
         {
             unwatched.push(Unwatched { from: checked, until: None, reason: reason::NOT_RUNNING.to_owned() });
@@ -154,8 +158,7 @@ impl Timeline {
         let lasting = self.incidents.iter().filter(|own| own.ended.is_none()).count();
         let ended = match self.incidents.len() - lasting {
             0 => "no incident ended".to_owned(),
-            1 => "1 incident ended".to_owned(),
-            many => format!("{many} incidents ended"),
+            ended => format!("{} ended", counted(ended, "incident")),
         };
         let since = match self.since {
             None => String::new(),

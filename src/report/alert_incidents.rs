@@ -19,8 +19,10 @@ use super::{
     identity::id,
     incident::{Incident, Texts},
     incidents::{Example, Group},
-    input::{FindTail, Input},
-    problem, truncate,
+    input::Input,
+    problem::{self, FindTail},
+    quote::with_log_line,
+    truncate,
 };
 
 /// The longest message, in bytes.
@@ -45,6 +47,9 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
             continue;
         }
         let mut own = without_log(group, input.masking);
+        if input.logs {
+            own.message = with_log_line(&own.message, &group.log_line(find_tail));
+        }
         // The last one may take more than is left, but only by its own size.
         texts = texts.saturating_sub(own.bytes());
         if logs > 0 {
@@ -58,8 +63,8 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
     incidents
 }
 
-/// An incident about the object's own spec, of which some parts are wrong. Sent to receivers, because users may not look at the
-/// status. It began when the status first said so.
+/// An incident about the object's own spec, of which some parts are wrong. Sent to receivers, because users may not
+/// look at the status. It began when the status first said so.
 pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrStatus) -> Incident {
     let NamespacedName { namespace, name } = object;
     let ready = status.conditions.iter().find(|condition| condition.type_ == condition::READY);
@@ -75,8 +80,8 @@ pub(crate) fn of_spec(object: &NamespacedName, wrong: String, status: &OrchestrS
     }
 }
 
-/// The places of the incidents that need texts most first: those that a webhook tracks, then the critical ones, then those that
-/// began first. Namespaces take turns, so that none of them leaves others without texts.
+/// The places of the incidents that need texts most first: those that a webhook tracks, then the critical ones, then
+/// those that began first. Namespaces take turns, so that none of them leaves others without texts.
 fn by_need(groups: &[Group<'_>], previous: Option<&OrchestrStatus>) -> Vec<usize> {
     let alerts = previous.into_iter().flat_map(|status| &status.webhooks).flat_map(|webhook| &webhook.alerts);
     let tracked: HashSet<&str> =

@@ -12,6 +12,9 @@
 //! What explains pods of several namespaces is in the statuses of the pods, which the kubelet, the scheduler and the node
 //! controller write.
 
+mod subject;
+mod wording;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -20,37 +23,21 @@ use std::{
 
 use jiff::Timestamp;
 
-use crate::{
-    api::{self, Cause, ProblemKind},
-    diagnosis::{Explanation, SubjectKind},
-    logs::{Masking, clean_text},
-    pods::Pod,
-};
+use crate::{api::Cause, diagnosis::SubjectKind, logs::Masking};
 
-use super::{
-    identity::{Identity, id},
-    incident,
-    missing::MissingPods,
-    problem::Problem,
-    truncate,
-    wire::{count, seconds, wire_time},
-};
+use super::{identity::Identity, incident, missing::MissingPods, problem::Problem};
+
+use self::subject::{Subject, Trouble, nodes_by_cause};
 
 /// How many common causes the status lists. Alerts group the incidents of all: a cause that has no room in a list is not
 /// over.
 const MAX_LISTED: usize = 10;
 /// How many common causes have a sentence in alerts.
 const MAX_SENTENCES: usize = 100;
-/// The longest sentence, in bytes.
-const MESSAGE_LIMIT: usize = 512;
 /// How many owners a node, an image or a registry must affect: two may fail at the same time by coincidence.
 const OWNERS: usize = 3;
 /// How many owners an object must affect that is proven to be missing or exhausted.
 const OWNERS_OF_MISSING_OBJECT: usize = 2;
-/// The registry of images whose names contain none. It answers alike for images that do not exist and for those that
-/// require credentials, so a refusal is no evidence about other images.
-const DEFAULT_REGISTRY: &str = "docker.io";
-
 /// The common causes of an object, and the incidents that belong to them.
 pub(super) struct CommonCauses<'a> {
     /// Those that explain most pods come first.
@@ -69,6 +56,8 @@ pub(super) struct CommonCause<'a> {
     pods: u64,
     /// When the first of the problems began.
     since: Timestamp,
+    /// Whether one of its problems may have begun before.
+    pub(super) since_at_latest: bool,
     /// How many different images cannot be pulled.
     images: usize,
     /// How many pods the node has.
@@ -77,35 +66,16 @@ pub(super) struct CommonCause<'a> {
     namespaces: BTreeSet<&'a str>,
 }
 
-/// What problems are compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Subject<'a> {
-    kind: SubjectKind,
-    namespace: &'a str,
-    name: &'a str,
-    /// Of a registry only: that it limits the rate of pulls does not explain that it refuses credentials.
-    cause: Cause,
-}
-
-/// One problem, as far as it matters here.
-struct Trouble<'a> {
-    incident: Identity<'a>,
-    kind: ProblemKind,
-    explanation: &'a Explanation,
-    /// Empty if no kubelet has reported on the pod: who creates a pod may write any name of a node into it.
-    node: &'a str,
-    image: &'a str,
-    since: Timestamp,
-    pods: u64,
-}
-
 /// What a subject explains.
 #[derive(Default)]
 struct Explained<'a> {
     owners: HashSet<[&'a str; 3]>,
     pods: u64,
     since: Option<Timestamp>,
+    since_at_latest: bool,
     causes: BTreeMap<Cause, u64>,
+    /// The owners of the pods whose own statuses show that their node does not report.
+    owners_on_silent_node: HashSet<[&'a str; 3]>,
     images: HashSet<&'a str>,
 }
 
@@ -149,26 +119,6 @@ pub(super) fn find<'a>(
     causes.retain(|own| names.insert((own.subject.kind, own.subject.namespace, own.subject.name)));
     let members = members(&troubles, &subjects, &causes, others);
     CommonCauses { causes, members }
-}
-
-/// The nodes with pods of each cause that may or may not be the node's fault.
-type NodesByCause<'a> = HashMap<(Cause, &'a str), HashSet<&'a str>>;
-
-/// By cause and namespace: what the events of one namespace say must not contradict those of another.
-fn nodes_by_cause<'a>(troubles: &[Trouble<'a>]) -> NodesByCause<'a> {
-    let mut nodes = NodesByCause::new();
-    for trouble in troubles {
-        if is_perhaps_of_node(trouble.explanation.cause) && !trouble.node.is_empty() {
-            nodes.entry((trouble.explanation.cause, trouble.incident.namespace)).or_default().insert(trouble.node);
-        }
-    }
-    nodes
-}
-
-/// A sandbox or a volume may fail because of the node, but also because of the network or the storage. Only events show it, or
-/// what the pod's own spec caused, so it explains pods of one namespace only.
-fn is_perhaps_of_node(cause: Cause) -> bool {
-    matches!(cause, Cause::SandboxFailed | Cause::MountFailed)
 }
 
 /// The subjects that explain enough to be common causes.
@@ -255,151 +205,16 @@ impl<'a> CommonCauses<'a> {
     }
 }
 
-impl<'a> Trouble<'a> {
-    fn of_pod(problem: &Problem<'a>) -> Self {
-        let Problem { pod, finding, since, .. } = problem;
-        Self {
-            incident: problem.identity(),
-            kind: finding.kind,
-            explanation: &finding.explanation,
-            node: if is_reported(pod) { truncate::name(&pod.node) } else { "" },
-            image: image(pod, &finding.container),
-            since: *since,
-            pods: 1,
-        }
-    }
-
-    fn of_missing(missing: &'a MissingPods) -> Self {
-        Self {
-            incident: Identity::of_missing(missing),
-            kind: ProblemKind::Missing,
-            explanation: &missing.explanation,
-            node: "",
-            image: "",
-            since: seconds(missing.since),
-            pods: missing.missing,
-        }
-    }
-
-    /// Whether the problem has a subject, whatever the nodes of other problems are.
-    fn may_have_subject(&self) -> bool {
-        let cause = self.explanation.cause;
-        is_perhaps_of_node(cause) || self.subject(&NodesByCause::new()).is_some() || self.image_subject().is_some()
-    }
-
-    /// What causes the problem, as far as it may affect other pods; not an image.
-    fn subject(&self, nodes: &NodesByCause<'a>) -> Option<Subject<'a>> {
-        match self.explanation.cause {
-            Cause::NodeNotReady | Cause::NodePressure => self.node_subject(),
-            // If pods on other nodes have the same problem, the network or the storage may be the cause.
-            cause if is_perhaps_of_node(cause) => {
-                let namespace = self.incident.namespace;
-                let is_only_node = nodes.get(&(cause, namespace)).is_some_and(|nodes| nodes.len() == 1);
-                self.node_subject().filter(|_| is_only_node).map(|node| Subject { namespace, ..node })
-            }
-            Cause::RegistryUnreachable | Cause::ImageRateLimited | Cause::ImageAuth => self.registry_subject(),
-            Cause::ConfigMapMissing | Cause::SecretMissing | Cause::KeyMissing => {
-                self.named(&[SubjectKind::ConfigMap, SubjectKind::Secret])
-            }
-            Cause::QuotaExceeded => self.named(&[SubjectKind::ResourceQuota]),
-            Cause::VolumeUnbound | Cause::VolumeNotFound => self.named(&[SubjectKind::StorageClass]),
-            _ if self.kind == ProblemKind::NodeLost => self.node_subject(),
-            _ => None,
-        }
-    }
-
-    fn image_subject(&self) -> Option<Subject<'a>> {
-        let is_of_image = matches!(
-            self.explanation.cause,
-            Cause::ImageNotFound
-                | Cause::ImagePlatform
-                | Cause::ImageNameInvalid
-                | Cause::ImageAuth
-                | Cause::ImageRateLimited
-                | Cause::RegistryUnreachable
-        );
-        let name = self.image_name();
-        let namespace = self.namespace_of_image();
-        (is_of_image && !name.is_empty())
-            .then(|| Subject { namespace, ..Subject::cluster_wide(SubjectKind::Image, name) })
-    }
-
-    /// The only namespace whose pods a trouble with an image may explain; empty if it may explain those of all, because the
-    /// pod's status shows it. Credentials are those of a namespace.
-    fn namespace_of_image(&self) -> &'a str {
-        let is_shown = self.explanation.subject.as_deref().is_some_and(|named| named.namespace.is_empty());
-        if is_shown && self.explanation.cause != Cause::ImageAuth { "" } else { self.incident.namespace }
-    }
-
-    /// The subject of the explanation, if it is of one of these kinds, and not in another namespace than the pod.
-    fn named(&self, kinds: &[SubjectKind]) -> Option<Subject<'a>> {
-        let named = self.explanation.subject.as_deref().filter(|subject| kinds.contains(&subject.kind))?;
-        let (namespace, name) = (named.namespace.as_str(), named.name.as_str());
-        let is_own = namespace.is_empty() || namespace == self.incident.namespace;
-        is_own.then_some(Subject { kind: named.kind, namespace, name, cause: Cause::Unknown })
-    }
-
-    fn node_subject(&self) -> Option<Subject<'a>> {
-        (!self.node.is_empty()).then(|| Subject::cluster_wide(SubjectKind::Node, self.node))
-    }
-
-    fn registry_subject(&self) -> Option<Subject<'a>> {
-        let cause = self.explanation.cause;
-        let image = self.image_name();
-        let registry = match &self.explanation.subject {
-            Some(named) if named.kind == SubjectKind::Registry => named.name.as_str(),
-            _ if image.is_empty() => return None,
-            _ => registry(image),
-        };
-        let name = match cause {
-            Cause::ImageAuth if registry == DEFAULT_REGISTRY => return None,
-            // Credentials are valid for the images of one project.
-            Cause::ImageAuth => image.rsplit_once('/').map_or(registry, |(project, _)| project),
-            _ => registry,
-        };
-        let namespace = self.namespace_of_image();
-        Some(Subject { cause, namespace, ..Subject::cluster_wide(SubjectKind::Registry, name) })
-    }
-
-    fn image_name(&self) -> &'a str {
-        match &self.explanation.subject {
-            Some(named) if named.kind == SubjectKind::Image => named.name.as_str(),
-            _ => self.image,
-        }
-    }
-}
-
-/// Whether a kubelet has written into the pod's status, so that its node exists.
-fn is_reported(pod: &Pod) -> bool {
-    pod.started.is_some() || !pod.statuses.is_empty() || !pod.init_statuses.is_empty()
-}
-
-/// The image of a container; empty if it is unknown.
-fn image<'a>(pod: &'a Pod, container: &str) -> &'a str {
-    let mut containers = pod.init_containers.iter().chain(&pod.containers);
-    containers.find(|spec| spec.name == container).map_or("", |spec| spec.image.as_str())
-}
-
-/// The host of an image's registry, with its port.
-fn registry(image: &str) -> &str {
-    match image.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-        _ => DEFAULT_REGISTRY,
-    }
-}
-
-impl<'a> Subject<'a> {
-    fn cluster_wide(kind: SubjectKind, name: &'a str) -> Self {
-        Self { kind, namespace: "", name, cause: Cause::Unknown }
-    }
-}
-
 impl<'a> Explained<'a> {
     fn add(&mut self, trouble: &Trouble<'a>) {
         let Identity { namespace, owner_kind, owner_name, .. } = trouble.incident;
         self.owners.insert([namespace, owner_kind, owner_name]);
+        if trouble.explanation.cause == Cause::NodeNotReady {
+            self.owners_on_silent_node.insert([namespace, owner_kind, owner_name]);
+        }
         self.pods = self.pods.saturating_add(trouble.pods);
         self.since = Some(self.since.map_or(trouble.since, |since| since.min(trouble.since)));
+        self.since_at_latest |= trouble.since_at_latest;
         let pods = self.causes.entry(trouble.explanation.cause).or_default();
         *pods = pods.saturating_add(trouble.pods);
         self.images.insert(trouble.image_name());
@@ -410,6 +225,9 @@ impl<'a> Explained<'a> {
         let namespaces = self.owners.iter().map(|[namespace, ..]| *namespace).collect();
         let pods_on_node = if subject.kind == SubjectKind::Node { pods_on_node(subject.name) } else { 0 };
         let is_common = match subject.kind {
+            // The node controller marks the pods itself. It leaves out those that had not been ready before, so their number
+            // says nothing.
+            SubjectKind::Node if self.owners_on_silent_node.len() >= OWNERS => true,
             SubjectKind::Node => owners >= OWNERS && pods_on_node > 0 && self.pods.saturating_mul(2) > pods_on_node,
             SubjectKind::Image => owners >= OWNERS,
             SubjectKind::Registry => owners >= OWNERS && self.images.len() > 1,
@@ -424,103 +242,11 @@ impl<'a> Explained<'a> {
             owners: owners as u64,
             pods: self.pods,
             since: self.since?,
+            since_at_latest: self.since_at_latest,
             images: self.images.len(),
             // An evicted pod may be gone from the node.
             pods_on_node: pods_on_node.max(self.pods),
             namespaces,
         })
     }
-}
-
-impl CommonCause<'_> {
-    /// The kind, such as Node.
-    fn kind(&self) -> &'static str {
-        self.subject.kind.as_str()
-    }
-
-    fn full_name(&self) -> String {
-        let name = truncate::shown_name(self.subject.name);
-        match self.subject.namespace {
-            "" => name,
-            namespace => format!("{namespace}/{name}"),
-        }
-    }
-
-    /// The common cause as alerts contain it.
-    fn in_alerts(&self, masking: Option<&Masking<'_>>, with_sentence: bool) -> incident::CommonCause {
-        let parts = ["CommonCause", self.kind(), self.subject.namespace, self.subject.name];
-        incident::CommonCause {
-            key: id(&parts).key(),
-            kind: self.kind().to_owned(),
-            namespace: self.subject.namespace.to_owned(),
-            name: truncate::shown_name(self.subject.name),
-            cause: self.cause,
-            message: if with_sentence { self.message(masking) } else { String::new() },
-        }
-    }
-
-    /// The common cause as the status lists it.
-    pub(super) fn in_status(&self, masking: Option<&Masking<'_>>) -> api::CommonCause {
-        api::CommonCause {
-            kind: self.kind().to_owned(),
-            name: self.full_name(),
-            owners: count(self.owners),
-            pods: count(self.pods),
-            since: wire_time(self.since),
-            message: self.message(masking),
-        }
-    }
-
-    /// For example "node-7 does not report: 9 of its 10 pods, of 4 owners, are not ready".
-    fn message(&self, masking: Option<&Masking<'_>>) -> String {
-        let (name, full_name) = (truncate::shown_name(self.subject.name), self.full_name());
-        let affected = format!("{} of {} owners", pods(self.pods), self.owners);
-        let text = match self.subject.kind {
-            SubjectKind::Node => {
-                let (fault, effect) = match self.cause {
-                    Cause::NodePressure => ("ran low on a resource", "are affected"),
-                    Cause::SandboxFailed => ("cannot set up sandboxes of pods", "cannot start"),
-                    Cause::MountFailed => ("cannot mount volumes", "cannot start"),
-                    _ => ("does not report", "are not ready"),
-                };
-                let of = format!("{} of its {}", self.pods, pods(self.pods_on_node));
-                format!("{name} {fault}: {of}, of {} owners, {effect}", self.owners)
-            }
-            SubjectKind::Image => {
-                let fault = match self.cause {
-                    Cause::ImageNotFound => "does not exist",
-                    Cause::ImagePlatform => "does not exist for the platform of the nodes",
-                    Cause::ImageNameInvalid => "has an invalid name",
-                    Cause::ImageAuth => &format!("is refused to the namespace {}", self.subject.namespace),
-                    Cause::ImageRateLimited => "is refused by its registry, which limits the rate of pulls",
-                    _ => "cannot be pulled, because its registry cannot be reached",
-                };
-                format!("image {name} {fault}: {affected} cannot start")
-            }
-            SubjectKind::Registry => {
-                let fault = match self.cause {
-                    Cause::ImageRateLimited => "limits the rate of pulls",
-                    Cause::ImageAuth => &format!("refuses access to the namespace {}", self.subject.namespace),
-                    _ => "cannot be reached",
-                };
-                format!("registry {name} {fault}: {affected} cannot pull {} images", self.images)
-            }
-            SubjectKind::ConfigMap | SubjectKind::Secret => {
-                let fault = if self.cause == Cause::KeyMissing { "lacks a key" } else { "does not exist" };
-                format!("{} {full_name} {fault}: {affected} cannot start", self.kind())
-            }
-            SubjectKind::ResourceQuota => {
-                format!("ResourceQuota {full_name} is exceeded: {affected} cannot be created")
-            }
-            SubjectKind::StorageClass => {
-                let fault = if self.cause == Cause::VolumeNotFound { "does not exist" } else { "provides no volumes" };
-                format!("StorageClass {name} {fault}: {affected} wait for a volume")
-            }
-        };
-        clean_text(&text, masking, MESSAGE_LIMIT)
-    }
-}
-
-fn pods(number: u64) -> String {
-    if number == 1 { "1 pod".to_owned() } else { format!("{number} pods") }
 }

@@ -14,9 +14,8 @@ use crate::{
 };
 
 use super::{
-    input::FindTail,
     json_size,
-    problem::{Detail, Problem},
+    problem::{Detail, FindTail, Problem},
     truncate,
 };
 
@@ -81,23 +80,38 @@ pub(super) fn prefix<T: Serialize>(items: impl Iterator<Item = T>, budget: usize
         .collect()
 }
 
-/// Converts as many of the problems into rows, in as much detail, as `budget` bytes allow. Earlier problems are preferred.
+/// The room for pods.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    pub(super) bytes: usize,
+    /// How much of it details do not use, so that they do not depend on which logs have been read. Logs may use it.
+    pub(super) reserve: usize,
+}
+
+/// Converts as many of the problems into rows, in as much detail, as the budget allows. Earlier problems are preferred.
 /// `logs` reserves room for logs
 /// that are still to be read. Rows are returned in the order of the status, together with their problems.
 pub(super) fn pods<'p, 'a>(
     problems: &[&'p Problem<'a>],
     logs: bool,
     find_tail: FindTail<'_>,
-    budget: usize,
+    budget: Budget,
 ) -> (Vec<PodProblem>, Vec<&'p Problem<'a>>) {
     let ordered = in_order(problems);
     match DETAILS.iter().find_map(|detail| Draft::new(&ordered, detail, logs, find_tail, budget)) {
         Some(draft) => (draft.with_logs(), ordered),
         None => {
-            let fitting = prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget).len();
+            let fitting = prefix(problems.iter().map(|problem| problem.show(&LEAST)), budget.details()).len();
             let ordered = in_order(&problems[..fitting]);
             (ordered.iter().map(|problem| problem.show(&LEAST)).collect(), ordered)
         }
+    }
+}
+
+impl Budget {
+    /// The room for everything but logs.
+    fn details(self) -> usize {
+        self.bytes.saturating_sub(self.reserve)
     }
 }
 
@@ -141,10 +155,10 @@ impl Draft {
         detail: &Detail,
         logs: bool,
         find_tail: FindTail<'_>,
-        budget: usize,
+        budget: Budget,
     ) -> Option<Self> {
-        let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget };
-        let mut room = budget;
+        let mut draft = Self { pods: Vec::with_capacity(problems.len()), logs: Vec::new(), left: budget.bytes };
+        let mut room = budget.details();
         for problem in problems {
             let mut shown = problem.show(detail);
             let row = listed(&shown);

@@ -48,7 +48,7 @@ const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 pub(super) const MESSAGE_LIMIT: usize = 160;
 /// A span in which the operator was not running begins with the last check, which is up to five minutes before it stopped.
 /// So a span up to this length may be a restart.
-const RESTART: SignedDuration = SignedDuration::from_mins(6);
+pub(crate) const RESTART: SignedDuration = SignedDuration::from_mins(6);
 /// A shorter interruption of the watch is not recorded: a restart of the API server takes less time.
 const INTERRUPTION: SignedDuration = SignedDuration::from_secs(60);
 

@@ -19,9 +19,10 @@ use crate::{
 use super::{
     identity::{Identity, distinct_keys},
     incident,
-    input::{FindOwnership, FindWorkload, Workload},
     missing::MissingPods,
-    problem::Problem,
+    problem::{FindTail, Problem},
+    quote::{log_line, may_quote},
+    revision::FailingRevision,
     tracker::Tracker,
     truncate,
     wire::{count, seconds, wire_time},
@@ -31,6 +32,22 @@ use super::{
 const MESSAGE_LIMIT: usize = 512;
 /// The number of pods, and of controllers, that an incident names at most.
 const EXAMPLES: usize = 3;
+
+/// What is known about the owner of pods with a problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// How many pods it has; 0 if unknown.
+    pub of: u64,
+    /// Set if only one revision fails, and an earlier one is healthy.
+    pub revision: Option<FailingRevision>,
+}
+
+/// Looks up the owner of a pod with a problem. The second argument is the hash of the revision, if all pods of the incident
+/// belong to the same.
+pub type FindWorkload<'a> = &'a dyn Fn(&Pod, Option<&str>) -> Workload;
+
+/// Looks up the annotations of a namespace, if it has any that are used.
+pub type FindOwnership<'a> = &'a dyn Fn(&str) -> Option<Ownership>;
 
 /// An incident and the pods that belong to it.
 pub(super) struct Group<'a> {
@@ -43,6 +60,8 @@ pub(super) struct Group<'a> {
     /// The cause that was proven for some of the pods, now or before.
     proven: Option<&'a Explanation>,
     since: Timestamp,
+    /// Whether one of its pods shows only the latest time at which its problem can have begun.
+    since_at_latest: bool,
     masking: Option<&'a Masking<'a>>,
     examples: BTreeSet<&'a str>,
     /// The hash of the revision of the owner, if all the pods have the same.
@@ -107,6 +126,7 @@ pub(super) fn ordered<'a>(
             example: Example::Pod(problem.pod, problem.finding),
             proven: tracker.incident(&identity).and_then(|known| known.explanation),
             since: problem.since,
+            since_at_latest: false,
             masking: problem.masking,
             examples: BTreeSet::new(),
             revision,
@@ -123,6 +143,7 @@ pub(super) fn ordered<'a>(
         group.revision = group.revision.filter(|own| Some(*own) == revision);
         group.pods += 1;
         group.since = group.since.min(problem.since);
+        group.since_at_latest |= problem.finding.since_at_latest;
         group.examples.insert(problem.name);
         if group.examples.len() > EXAMPLES {
             group.examples.pop_last();
@@ -138,6 +159,7 @@ pub(super) fn ordered<'a>(
             example: Example::Missing(missing),
             proven: None,
             since: seconds(missing.since),
+            since_at_latest: false,
             masking,
             examples: BTreeSet::new(),
             revision: None,
@@ -184,6 +206,20 @@ impl Group<'_> {
     pub(super) fn explanation(&self) -> &Explanation {
         let own = self.example.explanation();
         self.proven.filter(|proven| proven.cause != own.cause).unwrap_or(own)
+    }
+
+    /// Whether it may quote a line of a log.
+    pub(super) fn may_quote(&self) -> bool {
+        matches!(self.example, Example::Pod(..)) && may_quote(self.identity.kind, self.explanation().cause)
+    }
+
+    /// The line that it quotes from the log of its example; may be empty.
+    pub(super) fn log_line(&self, find_tail: FindTail<'_>) -> String {
+        let Example::Pod(pod, finding) = self.example else { return String::new() };
+        let mut containers = finding.containers.iter();
+        let container = containers.find(|own| truncate::name(&own.name) == self.identity.container);
+        let tail = container.filter(|_| self.may_quote()).and_then(|container| find_tail(pod, container));
+        tail.as_ref().map(log_line).unwrap_or_default()
     }
 
     fn message(&self) -> String {
@@ -251,6 +287,11 @@ impl Group<'_> {
         self.since
     }
 
+    /// Whether it may have begun before, if nobody remembers the beginning.
+    pub(super) fn since_at_latest(&self) -> bool {
+        self.since_at_latest
+    }
+
     /// The names of some of its pods.
     pub(super) fn example_pods(&self) -> Vec<String> {
         self.examples.iter().map(|pod| (*pod).to_owned()).collect()
@@ -272,6 +313,8 @@ impl Group<'_> {
             reason: self.reason.to_owned(),
             cause: self.explanation().cause,
             message: self.message(),
+            log_line: String::new(),
+            hint: String::new(),
             severity: Some(self.severity()),
             team: self.ownership.team.to_string(),
             runbook: self.ownership.runbook.to_string(),
@@ -282,6 +325,7 @@ impl Group<'_> {
             of: count(self.workload.of),
             revision: self.revision(),
             since: wire_time(self.since),
+            since_at_latest: false,
             example_pods: self.example_pods(),
             controllers: self.controllers(),
         }

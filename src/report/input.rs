@@ -5,43 +5,21 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    api::{OrchestrStatus, Ownership},
-    diagnosis::{ContainerFinding, Finding},
-    logs::{Masking, Tail},
+    api::OrchestrStatus,
+    diagnosis::ContainerFinding,
+    logs::Masking,
     metrics::{IncidentReport, ObjectReport, ProblemCount},
     pods::Pod,
 };
 
 use super::{
-    incident::Incident, incidents::Group, missing::MissingPods, omitted::OmittedIncidents, problem::Problem,
-    revision::FailingRevision, tracker::Tracker,
+    incident::Incident,
+    incidents::{FindOwnership, FindWorkload, Group},
+    missing::MissingPods,
+    omitted::OmittedIncidents,
+    problem::{PodFinding, Problem},
+    tracker::Tracker,
 };
-
-/// A pod with a problem.
-#[derive(Clone, Copy, Debug)]
-pub struct PodFinding<'a> {
-    pub pod: &'a Pod,
-    pub finding: &'a Finding,
-}
-
-/// Looks up a container's log; absent until it was read.
-pub type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
-
-/// What is known about the owner of pods with a problem.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workload {
-    /// How many pods it has; 0 if unknown.
-    pub of: u64,
-    /// Set if only one revision fails, and an earlier one is healthy.
-    pub revision: Option<FailingRevision>,
-}
-
-/// Looks up the owner of a pod with a problem. The second argument is the hash of the revision, if all pods of the incident
-/// belong to the same.
-pub type FindWorkload<'a> = &'a dyn Fn(&Pod, Option<&str>) -> Workload;
-
-/// Looks up the annotations of a namespace, if it has any that are used.
-pub type FindOwnership<'a> = &'a dyn Fn(&str) -> Option<Ownership>;
 
 /// The inputs of [`watching`](super::watching()).
 pub struct Input<'a> {

@@ -14,7 +14,9 @@ use crate::{
     diagnosis::{Basis, Explanation, Subject, continues, is_proven},
 };
 
-use super::tracker::IncidentPlace;
+/// The place of an incident in the tracker's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct IncidentPlace(pub(super) u32);
 
 /// The proven causes of the last update, each of them once. The explanation is not specific to a pod, so pods share it: those
 /// of an incident if they have the same cause, those of different incidents if the explanations are equal.

@@ -1,8 +1,8 @@
 //! What the operator keeps of an object's status in the API.
 //!
-//! A status may take 256 KiB, and there may be a thousand objects. So only the small fields are kept, a hash of the lists,
-//! the history, and what the history and events tell about ended incidents. Until the tracker has resumed from the lists, they
-//! are kept as well, but without logs and messages.
+//! A status may take 256 KiB, and there may be a thousand objects. So only the small fields are kept, a hash of the
+//! lists, the history, and what the history and events tell about ended incidents. Until the tracker has resumed from
+//! the lists, they are kept as well, but without logs and messages.
 
 use std::{borrow::Cow, io};
 
@@ -39,9 +39,9 @@ pub(crate) struct KnownStatus {
     resumable: Option<Box<[u8]>>,
 }
 
-/// What the history contains of an incident: the key, the kind, the namespace, the owner, the container and the reason; when it
-/// began, in seconds since 1970; the cause, the message and the most pods. As a list, it takes a third of the incident with
-/// its field names.
+/// What the history contains of an incident: the key, the kind, the namespace, the owner, the container and the reason;
+/// when it began, in seconds since 1970; the cause, the message and the most pods. As a list, it takes a third of the
+/// incident with its field names.
 type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64, Cause, Text<'a>, i64);
 type Text<'a> = Cow<'a, str>;
 
@@ -55,7 +55,8 @@ impl KnownStatus {
         let lists = Digest::of(&status);
         let history = StoredHistory::new(&History::take(&mut status));
         let pods = std::mem::take(&mut status.problematic_pods);
-        let incidents = std::mem::take(&mut status.incidents);
+        let mut incidents = std::mem::take(&mut status.incidents);
+        incidents.iter_mut().for_each(|incident| incident.log_line = String::new());
         status.common_causes = Vec::new();
         let incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::STORED_INCIDENT_BYTES);
         let resumable = (!(is_resumed || pods.is_empty() && incidents.is_empty())).then(|| {
@@ -176,11 +177,14 @@ fn incident(named: Named<'_>) -> Incident {
         reason: reason.into_owned(),
         cause,
         message: message.into_owned(),
+        log_line: String::new(),
+        hint: String::new(),
         pods,
         most_pods: 0,
         of: 0,
         revision: None,
         since: wire_time(Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH)),
+        since_at_latest: false,
         example_pods: Vec::new(),
         controllers: Vec::new(),
         severity: None,

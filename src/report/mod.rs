@@ -24,6 +24,7 @@ mod missing;
 mod not_watching;
 mod omitted;
 mod problem;
+mod quote;
 mod revision;
 mod sorted_map;
 mod summary;
@@ -34,9 +35,11 @@ mod wire;
 
 pub use change::{Change, Transitions, differs, transitions};
 pub use incident::{CommonCause, Incident, Member, Texts};
-pub use input::{FindOwnership, FindTail, FindWorkload, Input, PodFinding, Report, Workload};
+pub use incidents::{FindOwnership, FindWorkload, Workload};
+pub use input::{Input, Report};
 pub use missing::MissingPods;
 pub use omitted::OmittedIncidents;
+pub use problem::{FindTail, PodFinding};
 pub use revision::{Comparison, FailingRevision};
 pub use tracker::{Tracker, UpdateContext};
 pub use watching::watching;
@@ -44,11 +47,12 @@ pub use watching::watching;
 pub(crate) use alert_incidents::of_spec;
 pub(crate) use change::is_own;
 pub(crate) use fit::{end_within, even_share};
-pub(crate) use history::{Gap, Step, is_watching};
+pub(crate) use history::{Gap, RESTART, Step, is_watching};
 pub(crate) use identity::key_of_missing;
 pub(crate) use json_size::size as json_size;
 pub(crate) use known_status::KnownStatus;
 pub(crate) use not_watching::{NotWatching, keep_lists, not_watching};
+pub(crate) use quote::{log_line, may_quote, with_hint, with_log_line};
 pub(crate) use watching::{in_full, overview};
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use jiff::Timestamp;
 use crate::{
     api::{ContainerIssue, LastTermination, PodProblem},
     diagnosis::{ContainerFinding, Explanation, Finding},
-    logs::{Masking, clean_text},
+    logs::{Masking, Tail, clean_text},
     pods::{Pod, TEXT_LIMIT, Terminated},
 };
 
 use super::{
     identity::Identity,
-    input::PodFinding,
     truncate,
     wire::{seconds, wire_time},
 };
@@ -21,6 +20,16 @@ use super::{
 /// The most lines of evidence for a pod, and the longest, in bytes.
 const EVIDENCE: usize = 4;
 const EVIDENCE_LIMIT: usize = 512;
+
+/// A pod and its problem.
+#[derive(Clone, Copy, Debug)]
+pub struct PodFinding<'a> {
+    pub pod: &'a Pod,
+    pub finding: &'a Finding,
+}
+
+/// Looks up a container's log; absent until it was read.
+pub type FindTail<'a> = &'a dyn Fn(&Pod, &ContainerFinding) -> Option<Tail>;
 
 /// A pod with a problem. Its names are truncated to their limits.
 pub(super) struct Problem<'a> {
@@ -101,6 +110,7 @@ impl<'a> Problem<'a> {
             node: truncate::name(&self.pod.node).to_owned(),
             owner: self.finding.owner.as_ref().map(|owner| truncate::shown_owner(&owner.kind, &owner.name)),
             since: wire_time(self.since),
+            since_at_latest: false,
             container_issues: shown.iter().map(|container| issue(container, detail, self.masking)).collect(),
         }
     }

@@ -53,7 +53,7 @@ impl FailingRevision {
 impl Comparison {
     /// What changed, a line for each difference.
     pub(crate) fn lines(&self, masking: Option<&Masking<'_>>) -> Vec<String> {
-        let TemplateChanges { changes, more } = match self {
+        let TemplateChanges { changes, more, .. } = match self {
             Self::Unknown => return Vec::new(),
             Self::TooLarge => return vec!["the pod template is too large to be compared".to_owned()],
             Self::Compared(changes) => &**changes,
@@ -191,7 +191,8 @@ mod tests {
     fn counts_the_changes_that_do_not_fit() {
         let changes = |count: usize, more: usize| -> Vec<String> {
             let change = TemplateChange { subject: "container x".to_owned(), detail: ChangeDetail::Added };
-            Comparison::Compared(TemplateChanges { changes: vec![change; count], more }.into()).lines(None)
+            let changes = TemplateChanges { changes: vec![change; count], more, ..TemplateChanges::default() };
+            Comparison::Compared(changes.into()).lines(None)
         };
         assert_eq!(changes(1, 0), ["container x: added"]);
         assert_eq!(changes(LINES, 0), ["container x: added"; LINES]);

@@ -7,6 +7,7 @@ mod common_causes;
 mod forged;
 mod missing;
 mod ownership;
+mod quotes;
 mod revisions;
 
 use std::{collections::HashMap, time::Duration};
@@ -166,6 +167,7 @@ pub(super) fn crashing(namespace: &str, owner: &str, reason: &str, since: i64) -
         container: "app".into(),
         message: "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi".into(),
         since: at(since),
+        since_at_latest: false,
         tolerated: Duration::ZERO,
         owner: Some(PodOwner { kind: "Deployment".into(), name: owner.into() }),
         containers: vec![container("app")],
@@ -195,7 +197,7 @@ pub(super) fn container(name: &str) -> ContainerFinding {
 }
 
 pub(super) fn tail(text: &str) -> Tail {
-    Tail { source: LogSource::Previous, text: text.into(), note: String::new() }
+    Tail { source: LogSource::Previous, text: text.into(), telling_line: ArcStr::new(), note: String::new() }
 }
 
 #[test]

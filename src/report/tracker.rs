@@ -12,8 +12,6 @@ mod resumed;
 
 use std::collections::{HashMap, HashSet};
 
-use jiff::Timestamp;
-
 use crate::{
     api::{OrchestrStatus, ProblemKind},
     diagnosis::{Explanation, Finding},
@@ -22,12 +20,10 @@ use crate::{
 
 use super::{
     identity::{Identity, IncidentId},
-    known_causes::{Collected, keep},
+    known_causes::{Collected, IncidentPlace, keep},
     truncate,
-    wire::seconds,
 };
 
-pub(super) use self::memory::IncidentPlace;
 use self::{
     attribution::{choose, has_completed, keep_cron_job, keep_reason},
     memory::{Known, KnownPod, Memory, NewMemory},
@@ -39,8 +35,8 @@ const DELETED: usize = 1024;
 /// The most incidents that are remembered as ended because pods have left view: several times as many as a status lists.
 const HIDDEN: usize = 1024;
 
-/// The memory of one object's problems: 32 bytes for each pod with a problem, about 70 for each incident, and what these have in
-/// common.
+/// The memory of one object's problems: 32 bytes for each pod with a problem, about 70 for each incident, and what
+/// these have in common.
 #[derive(Debug, Default)]
 pub struct Tracker {
     memory: Memory,
@@ -229,10 +225,6 @@ impl UpdateContext<'_> {
     fn answers_spec(&self) -> bool {
         self.previous.is_some_and(|status| status.observed_generation == Some(self.generation))
     }
-}
-
-fn instant(second: i64) -> Timestamp {
-    Timestamp::from_second(second).map_or(Timestamp::UNIX_EPOCH, seconds)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::json_size;
 pub(super) const CONDITION_MESSAGE_LIMIT: usize = 1024;
 /// The longest name, in bytes of JSON. Kubernetes limits names to 253 bytes, and JSON escapes none of their characters;
 /// kubelets and owner references may hold longer ones, and characters that take six bytes.
-const NAME_LIMIT: usize = 253;
+pub(super) const NAME_LIMIT: usize = 253;
 
 /// The beginning of a name, reason or other identifier, without an ellipsis.
 pub(super) fn name(name: &str) -> &str {

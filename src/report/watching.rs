@@ -8,12 +8,12 @@ use super::{
     alert_incidents, common_causes,
     conditions::Conditions,
     fair, fit, health,
-    incidents::{self, Group},
-    input::{FindOwnership, FindTail, Input, PodFinding, Report, Workload},
+    incidents::{self, FindOwnership, Group, Workload},
+    input::{Input, Report},
     json_size,
     omitted::OmittedIncidents,
-    problem::{self, Problem},
-    summary,
+    problem::{self, FindTail, PodFinding, Problem},
+    quote, summary,
     tracker::Tracker,
     truncate,
     wire::{count, wire_time},
@@ -62,12 +62,21 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         omitted_pods: count(problems.len()),
         ..OrchestrStatus::default()
     };
-    let (listed, omitted) = list(&incidents);
-    status.incidents = listed;
-    status.omitted_incidents = count(incidents.len() - status.incidents.len());
+    let reserved = |group: &Group<'_>| if input.logs && group.may_quote() { quote::ROOM } else { 0 };
+    let (listed, omitted) = list(&incidents, reserved);
+    status.omitted_incidents = count(incidents.len() - listed.len());
+    let mut reserve = 0;
+    for (group, mut incident) in listed {
+        if input.logs {
+            incident.log_line = group.log_line(find_tail);
+        }
+        reserve += reserved(group).saturating_sub(quote::size(&incident.log_line));
+        status.incidents.push(incident);
+    }
 
     let budget = fit::budget(input.has_webhooks).saturating_sub(json_size::size(&status));
-    let (rows, listed) = fit::pods(&fair::pick(&problems, &incidents, input.max_pods), input.logs, find_tail, budget);
+    let chosen = fair::pick(&problems, &incidents, input.max_pods);
+    let (rows, listed) = fit::pods(&chosen, input.logs, find_tail, fit::Budget { bytes: budget, reserve });
     status.omitted_pods = count(problems.len() - rows.len());
     let shown = rows.iter().zip(listed).flat_map(|(row, problem)| {
         let Problem { pod, finding, .. } = *problem;
@@ -87,24 +96,29 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     Report { status, omitted, incidents: alerted, shown, problems, groups: incidents }
 }
 
-/// The incidents that the status lists, and those for which it has no room.
-fn list(incidents: &[Group<'_>]) -> (Vec<Incident>, OmittedIncidents) {
+/// The incidents that the status lists, and those for which it has no room. `reserved` is what a quotation may take besides.
+fn list<'g, 'a>(
+    incidents: &'g [Group<'a>],
+    reserved: impl Fn(&Group<'a>) -> usize,
+) -> (Vec<(&'g Group<'a>, Incident)>, OmittedIncidents) {
     let namespaces: Vec<&str> = incidents.iter().map(|own| own.identity.namespace).collect();
     let room = fair::Room { items: fit::MAX_INCIDENTS, bytes: fit::INCIDENT_BYTES };
     let mut measured = BTreeMap::new();
     let chosen = fair::take_turns(&namespaces, room, |index| {
-        let Some(incident) = incidents.get(index).map(Group::incident) else { return 0 };
-        let size = fit::listed(&incident);
+        let Some(group) = incidents.get(index) else { return 0 };
+        let incident = group.incident();
+        let size = fit::listed(&incident).saturating_add(reserved(group));
         measured.insert(index, incident);
         size
     });
     let others = incidents.iter().enumerate().filter(|(index, _)| chosen.binary_search(index).is_err());
     let omitted = OmittedIncidents::new(others.map(|(_, own)| own.key()));
-    (chosen.iter().filter_map(|index| measured.remove(index)).collect(), omitted)
+    let listed = chosen.iter().filter_map(|index| Some((incidents.get(*index)?, measured.remove(index)?)));
+    (listed.collect(), omitted)
 }
 
 /// All incidents and rows for these pods, in the order of the status, with nothing left out. It keeps no state, so it
-/// is for single checks such as `orchestr scan`.
+/// is for single checks such as `orchestr scan`, and says which problems may have begun earlier than the pods show.
 pub(crate) fn in_full(
     findings: &[PodFinding<'_>],
     ownership: FindOwnership<'_>,
@@ -115,9 +129,15 @@ pub(crate) fn in_full(
     let lookup = incidents::Lookup { workload: &|_, _| Workload::default(), ownership };
     let incidents = incidents::ordered(&problems, &[], None, &tracker, lookup);
     // Nobody has counted the owners' pods, so only an annotation says how severe a problem is.
-    let listed = incidents.iter().map(|own| Incident { severity: own.annotated_severity(), ..own.incident() });
+    let listed = incidents.iter().map(|own| Incident {
+        severity: own.annotated_severity(),
+        since_at_latest: own.since_at_latest(),
+        log_line: own.log_line(find_tail),
+        ..own.incident()
+    });
     let row = |problem: &Problem<'_>| {
         let mut row = problem.show(&problem::Detail::FULL);
+        row.since_at_latest = problem.finding.since_at_latest;
         for (issue, container) in row.container_issues.iter_mut().zip(&problem.finding.containers) {
             if let Some(tail) = find_tail(problem.pod, container) {
                 issue.logs = tail.text.to_string();
@@ -140,5 +160,6 @@ pub(crate) fn overview(
     let problems = problem::ordered(findings, None);
     let message = summary::unhealthy(&summary::Reasons::of(&problems, &[]), problems.len(), watched_pods);
     let common = common_causes::find(&problems, &[], pods_on_node);
-    (message, common.listed().map(|own| own.in_status(None)).collect())
+    let listed = common.listed().map(|own| CommonCause { since_at_latest: own.since_at_latest, ..own.in_status(None) });
+    (message, listed.collect())
 }

@@ -1,20 +1,22 @@
 //! The causes of the problems that were recorded with a real kubelet, and that they do not change while a problem lasts.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
     api::Cause,
     diagnosis::{Facts, Health, Thresholds, assess},
-    events::{Event, InvolvedObject},
-    pods::Pod,
+    events::{Event, InvolvedObject, WatchedEvent},
+    pods::{Pod, from_json},
 };
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     arbitrary::{any_pod, real},
     cases::{Case, after, at, case, ended, failed_start, running, termination, waiting},
+    exam::scenario::move_times,
     replay::{Replay, Step, recorded, replay, spec, start_of},
 };
 
@@ -97,6 +99,50 @@ fn each_recorded_problem_has_its_cause() {
     let expected: BTreeMap<_, _> =
         REAL.iter().map(|(name, without, with)| ((*name).to_owned(), (*without, *with))).collect();
     assert_eq!(found, expected);
+}
+
+/// The cause of each pod after eight minutes on a real kubelet, which has dropped most events about the last runs.
+const LATE: [(&str, Cause); 5] = [
+    ("liveness-fails", Cause::LivenessProbe),
+    ("not-ready", Cause::ReadinessProbe),
+    ("oom", Cause::OutOfMemory),
+    ("poststart-fails", Cause::PostStartHook),
+    ("startup-fails", Cause::StartupProbe),
+];
+
+#[test]
+fn a_loop_has_its_cause_although_late_events_are_lost() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/late-events.json");
+    let list: Value = serde_json::from_str(&fs::read_to_string(fixture).unwrap()).unwrap();
+    let (pods, events): (Vec<_>, Vec<_>) =
+        list["items"].as_array().unwrap().iter().partition(|own| own["kind"] == "Pod");
+    let events: Vec<Event> = events
+        .into_iter()
+        .filter_map(|event| WatchedEvent::from(serde_json::from_value::<ApiEvent>(event.clone()).unwrap()).event)
+        .map(|event| *event)
+        .collect();
+    let about = |pod: &Pod, events: &[Event]| -> Vec<Event> {
+        let mut events: Vec<_> =
+            events.iter().filter(|event| event.involved.uid == pod.uid.to_string()).cloned().collect();
+        events.sort_by_key(|event| event.last);
+        events
+    };
+    // In the next run, and when only the events about the kills are left.
+    for (minutes, reasons) in [(0, None), (6, None), (6, Some(["Killing", "FailedPostStartHook"]))] {
+        let shift = SignedDuration::from_mins(minutes);
+        let mut found = Vec::new();
+        for pod in &pods {
+            let mut pod = (*pod).clone();
+            move_times(&mut pod["status"]["containerStatuses"], shift);
+            let pod = from_json(&pod.to_string()).unwrap();
+            let left = |event: &&Event| reasons.is_none_or(|reasons| reasons.contains(&event.reason.as_str()));
+            let events: Vec<Event> = events.iter().filter(left).cloned().collect();
+            let now = "2026-11-23T03:31:30Z".parse::<Timestamp>().unwrap() + shift;
+            found.extend(cause(&pod, about(&pod, &events), now).map(|cause| (pod.name.to_string(), cause)));
+        }
+        let expected = LATE.map(|(name, cause)| (name.to_owned(), cause));
+        assert_eq!(found, expected, "{minutes} minutes later, {reasons:?}");
+    }
 }
 
 /// The cause that each recorded sequence shows from its first to its last incident.

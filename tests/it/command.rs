@@ -325,7 +325,7 @@ async fn scan_reports_the_same_problems_as_the_status() {
 
     let (code, out, err) = scan(&["-o", "json"]);
     assert_eq!((code, err.as_str()), (1, ""));
-    let json: Value = serde_json::from_str(&out).unwrap();
+    let mut json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (&json["watchedPods"], &json["problematicPodCount"], &json["unreadablePods"]),
         (&json!(2), &json!(1), &json!(0))
@@ -343,6 +343,8 @@ async fn scan_reports_the_same_problems_as_the_status() {
             issue.as_object_mut().unwrap().remove(field);
         }
     }
+    // Only a scan does not know when the crash loop began.
+    assert_eq!(json["problematicPods"][0].as_object_mut().unwrap().remove("sinceAtLatest"), Some(json!(true)));
     assert_eq!(theirs, json["problematicPods"]);
 
     assert_eq!(scan(&["-l", "app=cart"]).2, format!("1 of 1 pods in {namespace} namespace has a problem.\n"));
@@ -442,7 +444,7 @@ fn scan_reports_pods_that_could_not_be_decoded() {
     let service = json!({"kind": "Service", "metadata": {"name": "cart"}});
     let well = json!({"kind": "Pod", "metadata": {"name": "well"}, "status": {"phase": "Succeeded"}});
     assert_eq!(
-        fed(&["scan", "-f", "-"], &list(&[bad.clone(), service, well.clone()])),
+        fed(&["scan", "-f", "-"], &list(&[bad.clone(), service.clone(), well.clone()])),
         (
             2,
             String::new(),
@@ -451,6 +453,14 @@ fn scan_reports_pods_that_could_not_be_decoded() {
          No problems: 1 pod.\n"
                 .to_owned()
         )
+    );
+    // A Job is read, so it is not among the skipped objects.
+    let other = |kind: &str| json!({"kind": kind, "metadata": {"name": "cart"}});
+    let (_, _, err) = fed(&["scan", "-f", "-"], &list(&[other("Job"), service, other("ConfigMap"), well]));
+    assert_eq!(
+        err,
+        "orchestr: skipped 2 objects of another kind, such as a Service\n\
+         No problems: 1 pod.\n"
     );
     let ill = json!({"kind": "Pod", "metadata": {"name": "ill"}, "status": {"phase": "Failed"}});
     assert_eq!(fed(&["scan", "-f", "-"], &list(&[bad, ill])).0, 1, "a problem weighs more");

@@ -340,3 +340,94 @@ async fn explains_healthy_workloads_and_unbound_claims() {
         ],
     );
 }
+
+#[tokio::test]
+async fn suggests_objects_with_names_that_are_close() {
+    let env = TestEnv::new("near-names").await;
+    let namespace = env.namespace.as_str();
+    env.create::<ConfigMap>(json!({"metadata": {"name": "app-configuration"}, "data": {"LOG_LEVELS": "hunter2"}}))
+        .await;
+    env.create::<Secret>(json!({"metadata": {"name": "db-credential"}, "stringData": {"url": "hunter2"}})).await;
+    let pods = [
+        ("config", "configmap \"app-config\" not found".to_owned(), "there is a ConfigMap app-configuration"),
+        ("secret", "secret \"db-credentials\" not found".to_owned(), "there is a Secret db-credential"),
+        (
+            "key",
+            format!("couldn't find key LOG_LEVEL in ConfigMap {namespace}/app-configuration"),
+            "it has the key LOG_LEVELS",
+        ),
+        ("far", "configmap \"payments\" not found".to_owned(), ""),
+        // Of a Secret, nothing but metadata is read.
+        ("key-of-secret", format!("couldn't find key uri in Secret {namespace}/db-credential"), ""),
+    ];
+    for (pod, error, _) in &pods {
+        env.pod_with(pod, json!({}), waits("CreateContainerConfigError", error)).await;
+    }
+    let scan = |kubeconfig: &str, format: &str| {
+        let (code, out, err) =
+            ends(&mut orchestr(&["scan", "--kubeconfig", kubeconfig, "-n", namespace, "-o", format]));
+        assert_eq!(code, 1, "{err}");
+        out
+    };
+    let admin = env.plane.admin_kubeconfig().to_str().unwrap();
+    let hints = |kubeconfig: &str| -> Vec<(String, String)> {
+        let scanned: Value = serde_json::from_str(&scan(kubeconfig, "json")).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let incidents = scanned["incidents"].as_array().unwrap().iter();
+        let mut hints: Vec<_> = incidents.map(|own| (text(&own["examplePods"][0]), text(&own["hint"]))).collect();
+        hints.sort_unstable();
+        hints
+    };
+    let mut expected: Vec<_> = pods.iter().map(|(pod, _, hint)| ((*pod).to_owned(), (*hint).to_owned())).collect();
+    expected.sort_unstable();
+    assert_eq!(hints(admin), expected);
+    let table = scan(admin, "wide");
+    assert_contains(&table, &["app-config, which does not exist; there is a ConfigMap app-configuration"]);
+    for (pod, _, hint) in &pods {
+        let explained = explained(&env, pod).1;
+        assert_eq!(explained["pods"][0]["hint"].as_str().unwrap_or_default(), *hint, "{pod}");
+        assert!(!explained.to_string().contains("hunter2"));
+    }
+    let (_, out, _) = explain(&env, &["config"]);
+    assert_contains(&out, &["which does not exist; there is a ConfigMap app-configuration"]);
+
+    let wait = |target: &str| {
+        let flags = ["wait", target, "--kubeconfig", admin, "-n", namespace, "--grace", "1s", "--timeout", "30s"];
+        let (code, out, err) = ends(&mut orchestr(&flags));
+        assert_eq!(code, 1, "{out}{err}");
+        out
+    };
+    assert_contains(&wait("pod/config"), &["which does not exist; there is a ConfigMap app-configuration"]);
+    env.create::<ServiceAccount>(json!({"metadata": {"name": "deployers"}})).await;
+    let rollout = Rollout::new(&env, "cart", 1).await;
+    rollout.counts(&env, 1, 0, 0).await;
+    let refused = format!(
+        "pods \"cart-x\" is forbidden: error looking up service account {namespace}/deployer: serviceaccount \"deployer\" \
+         not found"
+    );
+    rollout.condition(&env, "ReplicaFailure", "True", "FailedCreate", &refused).await;
+    let sentence = "the service account deployer does not exist; there is a ServiceAccount deployers";
+    assert_contains(&wait("deploy/cart"), &[sentence]);
+    assert_contains(&explain(&env, &["deploy/cart"]).1, &[sentence]);
+
+    // Somebody who may read pods only gets the same answer without hints.
+    env.create::<ServiceAccount>(json!({"metadata": {"name": "reader"}})).await;
+    let subject = format!("--serviceaccount={namespace}:reader");
+    for grant in [
+        &["create", "role", "reader", "--namespace", namespace, "--verb=get,list", "--resource=pods"][..],
+        &["create", "rolebinding", "reader", "--namespace", namespace, "--role=reader", &subject],
+    ] {
+        let granted = env.plane.kubectl(grant, None).await.unwrap();
+        assert!(granted.status.success(), "{}", granted.stderr);
+    }
+    let access = env.plane.service_account(namespace, "reader").await.unwrap();
+    let reader = access.kubeconfig().to_str().unwrap();
+    let unknown: Vec<_> = expected.iter().map(|(pod, _)| (pod.clone(), String::new())).collect();
+    eventually("the grant is in effect", TIMEOUT, async || {
+        let (code, _, err) = ends(&mut orchestr(&["scan", "--kubeconfig", reader, "-n", namespace, "-o", "json"]));
+        if code == 1 { Ok(()) } else { Err(err) }
+    })
+    .await
+    .unwrap();
+    assert_eq!(hints(reader), unknown);
+}

@@ -7,10 +7,11 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 34] = [
     "hex",
     "escapes",
     "partial_text",
+    "quantity",
     "version",
     "backoff",
     "bounded",
@@ -28,6 +29,7 @@ const ORDER: [&str; 32] = [
     "namespaces",
     "diagnosis",
     "jobs",
+    "revisions",
     "index",
     "logs",
     "report",

@@ -11,7 +11,7 @@ use std::{
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use kube::{Api, api::ListParams};
-use orchestr::api::Orchestr;
+use orchestr::api::{Orchestr, OrchestrStatus};
 use orchestr_testbed::{Options, eventually};
 use serde_json::{Value, json};
 
@@ -21,10 +21,10 @@ use crate::{
         cluster::{create_events, present, set_up, until_watching},
         scenario::{Scenario, move_times, scenarios},
     },
-    pod_statuses::{api_version, container, controlled_by, merged, status, terminated},
+    pod_statuses::{api_version, container, controlled_by, crash_looping, merged, restarted, status, terminated},
     replay::recorded,
     running_command::RunningCommand,
-    test_env::TestEnv,
+    test_env::{TestEnv, watch_with},
 };
 
 /// What is said about a pod, by its namespace and name.
@@ -37,15 +37,30 @@ struct Answer {
     reason: String,
     cause: String,
     message: String,
+    since: String,
+    /// Whether it may have begun before `since`. Only the operator remembers the beginning of what lasts.
+    since_at_latest: bool,
     /// The sentence about the incident, if it has one pod only.
     sentence: Option<String>,
 }
 
 impl Answer {
     fn of(pod: &Value) -> Self {
-        let [status, kind, reason, cause, message] = ["status", "kind", "reason", "cause", "message"]
+        let [status, kind, reason, cause, message, since] = ["status", "kind", "reason", "cause", "message", "since"]
             .map(|field| pod[field].as_str().unwrap_or_default().to_owned());
-        Self { status, kind, reason, cause, message, sentence: None }
+        let since_at_latest = pod["sinceAtLatest"] == true;
+        Self { status, kind, reason, cause, message, since, since_at_latest, sentence: None }
+    }
+
+    /// Whether a command says the same as the operator: that the problem began at the same time, or at the latest at a later one.
+    fn agrees(operator: Option<&Self>, command: Option<&Self>) -> bool {
+        let (Some(operator), Some(command)) = (operator, command) else { return operator == command };
+        let is_since = match command.since_at_latest {
+            true => operator.since <= command.since,
+            false => operator.since == command.since,
+        };
+        let same_since = Self { since: operator.since.clone(), since_at_latest: false, ..command.clone() };
+        is_since && *operator == same_since
     }
 
     /// The sentence; its beginning if a status cuts it.
@@ -69,9 +84,11 @@ async fn the_operator_and_all_commands_give_one_answer() {
     let states = states(present());
     let env = TestEnv::with_own_plane("one-answer", Options::default()).await;
     set_up(&env, &states).await;
+    // The watch of the operator does not show events of type Normal.
+    create_events(&env, &states, |event| event["type"] == "Normal").await;
     let operator = env.operator().whole_cluster().start();
     until_watching(&env, &states).await;
-    create_events(&env, &states).await;
+    create_events(&env, &states, |event| event["type"] != "Normal").await;
 
     let agrees = async |name: &str, answers: &dyn Fn() -> Answers| {
         eventually(&format!("the operator and {name} agree"), AGREED, async || {
@@ -85,7 +102,11 @@ async fn the_operator_and_all_commands_give_one_answer() {
     agrees("scan", &|| scanned(&["--kubeconfig", kubeconfig])).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.json");
-    let objects = env.plane.kubectl(&["get", "pods,jobs,cronjobs,events", "-A", "-o", "json"], None).await.unwrap();
+    let objects = env
+        .plane
+        .kubectl(&["get", "pods,jobs,cronjobs,replicasets,controllerrevisions,events", "-A", "-o", "json"], None)
+        .await
+        .unwrap();
     fs::write(&file, objects.stdout).unwrap();
     agrees("scan -f", &|| scanned(&["-f", file.to_str().unwrap()])).await;
 
@@ -101,6 +122,54 @@ async fn the_operator_and_all_commands_give_one_answer() {
 
     let wrong = differences(&env, &states, &operator_says).await;
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    operator.stop().await;
+}
+
+/// A container crashes for the second time in view of the operator. The pod shows that there was an earlier run, but not how it
+/// ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_the_operator_saw_begin_lasts_at_least() {
+    let env = TestEnv::new("one-since").await;
+    let namespace = env.namespace.as_str();
+    env.pod("first", restarted(300)).await;
+    env.pod("loop", restarted(300)).await;
+    env.object("mine", watch_with(json!({"pods": {"namespaces": [namespace]}}))).await;
+    let operator = env.operator().start();
+    let reported = |status: OrchestrStatus| answers(&json!(status));
+    let name = |pod: &str| (namespace.to_owned(), pod.to_owned());
+    let before = reported(env.wait_for_status("mine", "both crash", |status| status.incidents.len() == 2).await);
+    env.set_status("loop", crash_looping(2)).await;
+    let waits = |status: &OrchestrStatus| status.problematic_pods.iter().any(|pod| pod.status == "CrashLoopBackOff");
+    let after = reported(env.wait_for_status("mine", "it crashes again", waits).await);
+    assert_eq!(after[&name("loop")].since, before[&name("loop")].since, "it never moves forward");
+
+    let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
+    let flags = ["--kubeconfig", kubeconfig, "-n", namespace];
+    let scanned = scanned(&flags);
+    same("scan", &after, &scanned).unwrap();
+    let seen = ["first", "loop"].map(|pod| scanned[&name(pod)].since_at_latest);
+    assert_eq!(seen, [false, true]);
+    assert!(scanned[&name("loop")].since > after[&name("loop")].since, "{scanned:?}");
+    for (pod, is_exact) in [("first", true), ("loop", false)] {
+        let said = |args: &[&str]| ends(&mut orchestr(&[args, &flags].concat())).1;
+        let explained: Value = serde_json::from_str(&said(&["explain", pod, "-o", "json"])).unwrap();
+        let explained = &explained["pods"][0];
+        let answer = Answer { sentence: None, ..scanned[&name(pod)].clone() };
+        assert_eq!(Answer::of(&explained["problem"]), answer, "explain");
+        assert_eq!(explained["sinceAtLatest"] == true, !is_exact, "{pod}");
+        assert_eq!(said(&["explain", pod]).contains(" for at least "), !is_exact, "{pod}");
+    }
+    for (output, expected) in [
+        ("html", "at least "),
+        ("markdown", "| at least "),
+        ("junit", "1 pod for at least "),
+        ("github", "1 pod for at least "),
+    ] {
+        let (_, out, err) = ends(&mut orchestr(&[&["scan", "-o", output], &flags[..]].concat()));
+        assert!(out.contains(expected), "{output}: {out}{err}");
+    }
+    let (_, out, err) = ends(&mut orchestr(&[&["scan", "--by", "owner"], &flags[..]].concat()));
+    assert_eq!(out.matches("s+ ").count(), 1, "{out}{err}");
     operator.stop().await;
 }
 
@@ -140,7 +209,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn same(name: &str, operator: &Answers, command: &Answers) -> Result<(), String> {
     let pods: BTreeSet<_> = operator.keys().chain(command.keys()).collect();
-    let differ = pods.into_iter().filter(|pod| operator.get(*pod) != command.get(*pod));
+    let differ = pods.into_iter().filter(|pod| !Answer::agrees(operator.get(*pod), command.get(*pod)));
     let lines: Vec<_> = differ
         .map(|pod| {
             format!("{}/{}:\n  operator: {:?}\n  {name}: {:?}", pod.0, pod.1, operator.get(pod), command.get(pod))
@@ -198,7 +267,7 @@ fn explain_differs(pod: &(String, String), operator: Option<&Answer>, out: &str)
         let sentence = sentence.and(explained["explanation"].as_str()).map(str::to_owned);
         Answer { sentence, ..Answer::of(&explained["problem"]) }
     });
-    let differs = answer.as_ref() != operator;
+    let differs = !Answer::agrees(operator, answer.as_ref());
     differs.then(|| format!("{}/{}:\n  operator: {operator:?}\n  explain: {answer:?}", pod.0, pod.1))
 }
 
@@ -211,7 +280,11 @@ fn wait_differs(
     let is_same = match operator {
         // A pod that is being deleted ends the wait.
         Some(answer) if answer.kind == "Terminating" => out.contains("it is being deleted"),
-        Some(answer) => out.contains(answer.code()) && out.contains(answer.sentence()),
+        Some(answer) => {
+            // A wait for one pod does not watch those of the revision before.
+            let sentence = answer.sentence().split("; the limit was ").next().unwrap_or_default();
+            out.contains(answer.code()) && out.contains(sentence)
+        }
         None => true,
     };
     (!is_same).then(|| format!("{}/{}:\n  operator: {operator:?}\n  wait: {code}\n{out}{err}", pod.0, pod.1))

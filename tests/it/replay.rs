@@ -115,7 +115,8 @@ impl Replay {
         let mut recheck: Option<Timestamp> = None;
         let mut found: Vec<(&Pod, Box<Finding>)> = Vec::new();
         for pod in self.index.suspects(self.view) {
-            let facts = Facts { job: None, replaced: self.index.is_replaced(pod), events: Arc::clone(&self.events) };
+            let (replaced, events) = (self.index.is_replaced(pod), Arc::clone(&self.events));
+            let facts = Facts { replaced, events, ..Facts::default() };
             let verdict = assess(pod, &facts, &self.settings.thresholds, self.now);
             recheck = recheck.into_iter().chain(verdict.recheck).min();
             if let Health::Problem(finding) = verdict.health {

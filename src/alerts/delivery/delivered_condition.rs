@@ -56,7 +56,7 @@ fn summarize_delivery(webhooks: &[WebhookSummary<'_>]) -> Option<(&'static str, 
     let failing: Vec<&WebhookSummary<'_>> = webhooks.iter().filter(is_failing).collect();
     if failing.is_empty() {
         if webhooks.iter().all(|own| own.state.last_success.is_none()) {
-            return Some(("Unknown", reason::NOTHING_SENT, "nothing was due yet".to_owned()));
+            return Some(("Unknown", reason::NOTHING_SENT, "nothing was sent yet".to_owned()));
         }
         let message = match webhooks.len() {
             1 => format!("webhook {} accepted every message", first.state.name),
@@ -144,12 +144,13 @@ mod tests {
     use super::*;
     use crate::api::DeliveryError;
 
-    fn state(name: &str, success: bool, error: Option<&str>) -> WebhookStatus {
-        let time = Time(Timestamp::UNIX_EPOCH);
+    fn webhook(name: &str, error: Option<&str>) -> WebhookStatus {
+        let time = Time("2026-07-01T10:00:00Z".parse().unwrap());
+        let last_error = error.map(|message| DeliveryError { time: time.clone(), message: message.to_owned() });
         WebhookStatus {
             name: name.to_owned(),
-            last_success: success.then(|| time.clone()),
-            last_error: error.map(|message| DeliveryError { time, message: message.to_owned() }),
+            last_success: Some(time.clone()),
+            last_error,
             ..WebhookStatus::default()
         }
     }
@@ -166,10 +167,11 @@ mod tests {
 
     #[test]
     fn names_each_failing_webhook_and_the_reason() {
-        let (good, new) = (state("good", true, None), state("new", false, None));
-        let bad = state("bad", true, Some("the receiver answered 500"));
+        let good = webhook("good", None);
+        let new = WebhookStatus { last_success: None, ..webhook("new", None) };
+        let bad = webhook("bad", Some("the receiver answered 500"));
         let texts = |(a, b, c): (&str, &str, &str)| (a.to_owned(), b.to_owned(), c.to_owned());
-        assert_eq!(condition(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was due yet")));
+        assert_eq!(condition(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was sent yet")));
         assert_eq!(
             condition(&[(&good, None), (&new, None)]),
             texts(("True", "Delivered", "2 webhooks accepted every message"))
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn keeps_the_transition_time_until_the_status_changes() {
-        let good = state("good", true, None);
+        let good = webhook("good", None);
         let webhooks = || [WebhookSummary { state: &good, unusable: None, unreadable: None }];
         let first = delivered_condition(&webhooks(), &[], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         let later = Timestamp::from_second(90).unwrap();
@@ -203,22 +205,11 @@ mod tests {
 
     #[test]
     fn names_expired_silences() {
-        let good = state("good", true, None);
+        let good = webhook("good", None);
         let webhooks = [WebhookSummary { state: &good, unusable: None, unreadable: None }];
         let condition = delivered_condition(&webhooks, &["migration"], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.message, "webhook good accepted every message; silence migration has expired");
         assert_eq!(condition.status, "True");
-    }
-
-    fn webhook(name: &str, error: Option<&str>) -> WebhookStatus {
-        let time = Time("2026-07-01T10:00:00Z".parse().unwrap());
-        let last_error = error.map(|message| DeliveryError { time: time.clone(), message: message.to_owned() });
-        WebhookStatus {
-            name: name.to_owned(),
-            last_success: Some(time.clone()),
-            last_error,
-            ..WebhookStatus::default()
-        }
     }
 
     fn summaries(webhooks: &[WebhookStatus]) -> Vec<WebhookSummary<'_>> {

@@ -68,8 +68,8 @@ impl SecretReader {
     /// Reads the Secrets of a webhook of an object in `namespace`.
     ///
     /// # Errors
-    /// If the API server does not answer, or cannot read the Secret. A Secret that does not exist or may not be read makes the endpoint
-    /// [`Unusable`].
+    /// If the API server does not answer, or cannot read the Secret. A Secret that does not exist or may not be read
+    /// makes the endpoint [`Unusable`].
     pub async fn read(&self, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
         hash.update(&spec.hash);

@@ -230,8 +230,8 @@ impl WebhookQueue {
         }
     }
 
-    /// Resends alerts to a receiver that forgets them, as Alertmanager does. This needs neither the present incidents nor
-    /// readable Secrets, and nothing is stored.
+    /// Resends alerts to a receiver that forgets them, as Alertmanager does. This needs neither the present incidents
+    /// nor readable Secrets, and nothing is stored.
     fn resend(&mut self, input: &ObjectInput<'_>, now: Instant) -> Option<Action> {
         self.last_usable.as_ref()?;
         let (message, wake) = resend(&self.base, &self.plan_input(input));
@@ -244,8 +244,8 @@ impl WebhookQueue {
         Some(Action::Send(Box::new(message)))
     }
 
-    /// Whether a message may be sent with the Secrets that were read last: if they were read just now, and for as long as
-    /// they cannot be read.
+    /// Whether a message may be sent with the Secrets that were read last: if they were read just now, and for as long
+    /// as they cannot be read.
     fn may_use_secrets(&self, now: Instant) -> bool {
         let is_fresh = |latest: &ReadSecrets| now.saturating_duration_since(latest.read_at) < self.secrets_max_age;
         let is_read_due = self.secrets.read_at.is_some();
@@ -288,8 +288,8 @@ impl WebhookQueue {
         secrets.endpoint.is_err() || self.base.last_error.is_some() || self.base.stopped
     }
 
-    /// When to call [`next_action`](Self::next_action) again if nothing happens: for a decision, by the cluster's clock,
-    /// and to read the Secrets.
+    /// When to call [`next_action`](Self::next_action) again if nothing happens: for a decision, by the cluster's
+    /// clock, and to read the Secrets.
     pub fn wakes(&self) -> (Option<Timestamp>, Option<Instant>) {
         let next_read = if self.secrets.is_reading { None } else { self.next_read() };
         (self.wake.filter(|_| !self.is_busy()), next_read)
@@ -320,7 +320,8 @@ impl WebhookQueue {
         matches!(self.stage, Stage::Sending(_))
     }
 
-    /// Whether it is sending the message with this ID. A webhook of the same name may have been removed while it was sending.
+    /// Whether it is sending the message with this ID. A webhook of the same name may have been removed while it was
+    /// sending.
     pub fn sends_message(&self, id: &str) -> bool {
         matches!(&self.stage, Stage::Sending(sent) if sent == id)
     }
@@ -349,14 +350,15 @@ impl WebhookQueue {
         Some(format!("{error}{}", if is_usable { remedy } else { "" }))
     }
 
-    /// Whether the last message could not be delivered, none can be, none could be after a restart, or the receiver refuses
-    /// some incidents.
+    /// Whether the last message could not be delivered, none can be, none could be after a restart, or the receiver
+    /// refuses some incidents.
     pub fn has_problem(&self) -> bool {
         let fails = self.base.last_error.is_some() || self.base.last_refusal.is_some();
         fails || self.unusable().is_some() || self.unreadable().is_some()
     }
 
-    /// Whether all that is wrong is that the receiver refuses incidents for their content: some, or all that it was sent.
+    /// Whether all that is wrong is that the receiver refuses incidents for their content: some, or all that it was
+    /// sent.
     pub fn only_refuses(&self) -> bool {
         let WebhookStatus { last_error, last_refusal, .. } = &*self.base;
         let is_refusal = last_error.is_none() || last_error == last_refusal;

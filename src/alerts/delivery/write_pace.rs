@@ -1,5 +1,5 @@
-//! Paces the writes of the webhooks' states. An API server needs a tenth of a second or more for a large object, however small the
-//! written part is, and a tenant decides how large its objects are and how often their alerts change.
+//! Paces the writes of the webhooks' states. An API server needs a tenth of a second or more for a large object,
+//! however small the written part is, and a tenant decides how large its objects are and how often their alerts change.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -33,11 +33,7 @@ impl WritePace {
         let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cost = Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST);
         let saved = if is_urgent { SAVED } else { SAVED / 2 };
-        let allowed_at = rates.wait_until(namespace, saved, now);
-        if allowed_at.is_none() {
-            rates.take(namespace, cost, saved, now);
-        }
-        allowed_at
+        if rates.take(namespace, cost, saved, now) { None } else { rates.wait_until(namespace, saved, now) }
     }
 }
 

@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{WebhookState, space::overflow_hash};
+use super::{WebhookState, is_listed, space::overflow_hash};
 use crate::{
     alerts::{
         lifecycle::{self, Circumstances, Event, Life},
-        muted, refusal, retry,
+        muted, refusal, retry, storm,
         times::{has_elapsed, later, whole_seconds},
     },
-    api::{AlertPhase, AlertStatus, MessageKind},
+    api::{AlertPhase, AlertStatus, MessageKind, StormStatus},
 };
 
 /// What becomes of an alert.
@@ -157,14 +157,11 @@ impl WebhookState<'_> {
     /// Drops a pending message that no alert and no storm needs any more.
     fn drop_empty_pending(&mut self) {
         let Some(pending) = &self.status.pending else { return };
-        // What a repetition lists: besides what is repeated, all that the receiver knows, unless each incident has a message.
+        // Unless each incident has a message of its own, a repetition also lists what is not marked.
         let lists_all = pending.kind == MessageKind::Repeat && !self.policy.pacing.single_incident;
-        let needed = |phase: AlertPhase, gone_since: &Option<Time>, is_known: bool| {
-            phase.is_pending() || phase == AlertPhase::Firing && lists_all && gone_since.is_none() && is_known
-        };
-        let is_known = |alert: &AlertStatus| alert.sent_at.is_some() || !alert.began_elsewhere;
-        let alerts = self.status.alerts.iter().any(|alert| needed(alert.phase, &alert.gone_since, is_known(alert)));
-        let storm = self.status.storm.as_ref().is_some_and(|storm| needed(storm.phase, &storm.gone_since, true));
+        let alerts = self.status.alerts.iter().any(|alert| alert.phase.is_pending() || lists_all && is_listed(alert));
+        let is_needed = |storm: &StormStatus| storm.phase.is_pending() || lists_all && storm::lasts(storm);
+        let storm = self.status.storm.as_ref().is_some_and(is_needed);
         if !alerts && !storm {
             self.status.pending = None;
         }

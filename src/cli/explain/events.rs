@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Event as ApiEvent, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::ListParams;
 
-use crate::render::safe::clean;
+use crate::{api::is_object_name, events::CLAIM, render::safe::clean};
 
 use super::{
     explanation::{EventPart, Events},
-    reader::Reader,
+    reader::{Page, Reader},
 };
 
 /// The most events that are shown.
@@ -28,6 +28,17 @@ pub(super) async fn read(reader: &Reader<'_>, what: &str, uid: &str) -> Option<(
     let page = reader.list::<ApiEvent, ApiEvent>(&format!("the events of {what}"), &params).await?;
     let more = page.next().is_some();
     Some((page.into_items(), more))
+}
+
+/// The Warning events about a claim.
+pub(super) async fn of_claim(reader: &Reader<'_>, claim: &str) -> Vec<ApiEvent> {
+    if !is_object_name(claim) {
+        return Vec::new();
+    }
+    let fields = format!("involvedObject.kind={CLAIM},involvedObject.name={claim},type=Warning");
+    let what = format!("the events of PersistentVolumeClaim {claim}");
+    let params = ListParams::default().fields(&fields).limit(READ);
+    reader.list::<ApiEvent, ApiEvent>(&what, &params).await.map(Page::into_items).unwrap_or_default()
 }
 
 /// The newest of these events.

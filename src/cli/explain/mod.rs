@@ -1,7 +1,7 @@
 //! `orchestr explain`: prints everything that is known about a pod or a workload, with the rights of the caller.
 //!
-//! `pod` and `workload` read and judge, and yield an [`Explanation`]. A request that fails ends
-//! nothing: the explanation lists it.
+//! `pod` and `workload` read and judge, and yield an [`Explanation`]. A request that fails ends nothing: the explanation
+//! lists it.
 
 mod describe;
 mod events;
@@ -12,7 +12,7 @@ mod reader;
 mod references;
 mod workload;
 
-use std::{cmp::Reverse, process::ExitCode, time::Duration};
+use std::{cmp::Reverse, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -36,19 +36,17 @@ use super::{
     kind::{Argument, Kind, argument, name_of_object},
     live::ClusterView,
     object_flags::{ConnectedNamespace, ObjectFlags},
-    print, print_text,
+    process::{print, print_text},
     workload::Workload,
 };
 use pod::{Explained, Subject, explain_pod, read_events};
-use reader::Reader;
+use reader::{Reader, TIMEOUT};
 use workload::{Gathered, Verdicts, read_cron_job};
 
 /// The exit code if there is a problem, as of `scan`.
 const PROBLEM: u8 = 1;
 /// The exit code if it is unknown whether there is one, as of `scan`.
 const UNKNOWN: u8 = 2;
-/// How long it may take to read the object itself.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// Of how many incidents of a workload a pod is explained.
 const EXAMPLES: usize = 3;
 

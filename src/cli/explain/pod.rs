@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Event as ApiEvent, Node, Pod as ApiPod, PodSpec
 use serde_json::value::RawValue;
 
 use crate::{
+    api::Cause,
     cli::live::ClusterView,
     diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
     pods::{JsonPod, Pod},
@@ -21,6 +22,7 @@ use super::{
     logs, objects,
     reader::{Read, Reader},
     references::{Scope, references},
+    workload::add_port_holders,
 };
 
 /// A pod as it was read.
@@ -57,13 +59,21 @@ pub(super) struct Explained {
     pub(super) finding: Option<Finding>,
 }
 
-/// Reads the events about a pod.
+/// How many claims of a pod that is not scheduled are looked at.
+const CLAIMS: usize = 4;
+
+/// Reads the events about a pod, and about its claims while it is not scheduled.
 pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<ApiEvent>, bool) {
     let what = format!("Pod {}", subject.pod.name);
-    events::read(reader, &what, &subject.uid).await.unwrap_or_default()
+    let (mut events, more) = events::read(reader, &what, &subject.uid).await.unwrap_or_default();
+    let claims = subject.pod.requirements.as_deref().map_or(&[] as &[_], |requirements| requirements.claims.first());
+    for claim in claims.iter().take(CLAIMS) {
+        events.extend(events::of_claim(reader, claim).await);
+    }
+    (events, more)
 }
 
-/// Judges a pod with the facts, and reads what explains its problem.
+/// Judges a pod by what the view knows, and reads what explains its problem.
 pub(super) async fn explain_pod(
     reader: &Reader<'_>,
     subject: Subject,
@@ -75,7 +85,11 @@ pub(super) async fn explain_pod(
     let Subject { mut pod, spec, .. } = subject;
     pod.update_history(None, now);
     all_events.iter().for_each(|event| view.add_event(event.clone().into()));
-    let verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
+    let mut verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
+    if matches!(&verdict.health, Health::Problem(finding) if finding.explanation.cause == Cause::PortConflict) {
+        add_port_holders(reader, view, now).await;
+        verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
+    }
     let (state, finding, scope) = match verdict.health {
         Health::Healthy => (State::Healthy, None, Scope::default()),
         Health::Settling => (State::Settling, None, Scope::ALL),
@@ -93,14 +107,20 @@ pub(super) async fn explain_pod(
     };
     let node = async { if state == State::Healthy { None } else { node(reader, &pod.node).await } };
     let (tails, node_state, objects) = futures::join!(logs, node, objects::read(reader, wanted));
-    let (explanation, problem) = match &finding {
+    let (explanation, log_line, problem) = match &finding {
         Some(finding) => {
             let finding = PodFinding { pod: &pod, finding };
             let (incidents, rows) = in_full(&[finding], &|_| None, &|_, container| tails.get(&container.name).cloned());
-            let explanation = incidents.into_iter().next().map(|incident| printable(&incident.message));
-            (explanation.unwrap_or_default(), rows.into_iter().next())
+            let incident = incidents.into_iter().next();
+            let texts = incident.map(|incident| (printable(&incident.message), printable(&incident.log_line)));
+            let (explanation, log_line) = texts.unwrap_or_default();
+            (explanation, log_line, rows.into_iter().next())
         }
-        None => (String::new(), None),
+        None => (String::new(), String::new(), None),
+    };
+    let hint = match &finding {
+        Some(finding) => reader.hint(finding.explanation.cause, &finding.explanation.message).await,
+        None => String::new(),
     };
     let since = finding.as_ref().map(|finding| finding.since).or_else(|| healthy_since(&pod, state));
     let part = PodPart {
@@ -108,12 +128,15 @@ pub(super) async fn explain_pod(
         status: clean(&kubectl_status(&pod)),
         state,
         since: since.map(seconds),
+        since_at_latest: finding.as_ref().is_some_and(|finding| finding.since_at_latest),
         until: verdict.recheck.filter(|_| state == State::Settling).map(seconds),
         ignored: pod.ignored,
         created: pod.created.map(seconds),
         node: clean(&pod.node),
         owner: owner(&pod).map(Into::into),
         explanation,
+        log_line,
+        hint,
         also: finding
             .iter()
             .flat_map(|finding| &finding.others)

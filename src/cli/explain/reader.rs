@@ -16,17 +16,21 @@ use kube::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{Mutex, Semaphore, SemaphorePermit},
     time::{Instant, timeout},
 };
 
-use crate::{api::is_object_name, render::safe::printable};
+use crate::{
+    api::{Cause, is_object_name},
+    cli::near::NearNames,
+    render::safe::printable,
+};
 
 /// The most requests, and how many are sent concurrently.
 const REQUESTS: usize = 30;
 const CONCURRENT: usize = 6;
 /// How long one request may take, and all together.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL: Duration = Duration::from_secs(30);
 /// The largest responses that are read, in bytes. etcd stores objects of up to 1.5 MiB.
 const OBJECT_BYTES: usize = 4 << 20;
@@ -42,6 +46,7 @@ pub(super) struct Reader<'a> {
     permits: Semaphore,
     requests: Cell<usize>,
     unread: RefCell<Vec<String>>,
+    near: Mutex<NearNames>,
 }
 
 /// The result of reading one object.
@@ -104,11 +109,18 @@ impl<'a> Reader<'a> {
             // The object itself was read before.
             requests: Cell::new(1),
             unread: RefCell::new(Vec::new()),
+            near: Mutex::new(NearNames::new(client.clone())),
         }
     }
 
     pub(super) fn client(&self) -> &Client {
         self.client
+    }
+
+    /// What exists in the place of what the sentence about this cause says is missing; may be empty. A right that is missing is
+    /// not noted: nothing else depends on it.
+    pub(super) async fn hint(&self, cause: Cause, sentence: &str) -> String {
+        self.near.lock().await.hint(self.namespace, cause, sentence).await
     }
 
     /// Waits until fewer than [`CONCURRENT`] requests are under way. Returns a permit to hold during the next one, and how

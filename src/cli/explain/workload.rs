@@ -15,8 +15,8 @@ use crate::{
         workload::{Progress, Workload},
     },
     diagnosis::{
-        Finding, Health, JobFacts, RevisionObject, Thresholds, assess, classify_failed_create, owner_names,
-        revision_hash, revision_name, template_changes,
+        Finding, Health, JobFacts, RevisionObject, TemplateChanges, Thresholds, assess, classify_failed_create,
+        owner_names, revision_hash, revision_name, template_changes,
     },
     pods::Pod,
     render::safe::clean,
@@ -29,7 +29,7 @@ use super::{
     objects,
     reader::Reader,
 };
-pub(super) use read::{gather, of_pod, read_cron_job, siblings};
+pub(super) use read::{add_port_holders, gather, of_pod, read_cron_job, siblings};
 
 /// A workload with its pods.
 pub(super) struct Gathered {
@@ -163,8 +163,7 @@ impl Gathered {
             Some(pod) => self.own_revisions().find(|own| self.is_of(own, pod))?,
             None => self.own_revisions().max_by_key(|own| own.object.number)?,
         };
-        let before = self.own_revisions().filter(|other| other.object.number < own.object.number);
-        let before = before.max_by_key(|other| other.object.number)?;
+        let before = self.before(own)?;
         let changes = template_changes(&before.object.template, &own.object.template);
         let lines = Comparison::Compared(Arc::new(changes)).lines(None);
         Some(RevisionPart {
@@ -172,6 +171,24 @@ impl Gathered {
             before: clean(&before.name),
             changes: lines.iter().map(|line| clean(line)).collect(),
         })
+    }
+
+    fn before(&self, revision: &Revision) -> Option<&Revision> {
+        let older = self.own_revisions().filter(|other| other.object.number < revision.object.number);
+        older.max_by_key(|other| other.object.number)
+    }
+
+    /// What the pod template of each revision with pods says. One of its pods names it.
+    fn templates<'p>(&self, pods: &'p [Pod]) -> Vec<(&'p Pod, TemplateChanges)> {
+        let templates = self.own_revisions().filter_map(|own| {
+            let template = &own.object.template;
+            let changes = match self.before(own) {
+                Some(before) => template_changes(&before.object.template, template),
+                None => TemplateChanges::of_one(template),
+            };
+            Some((pods.iter().find(|pod| self.is_of(own, pod))?, changes))
+        });
+        templates.collect()
     }
 
     fn is_of(&self, revision: &Revision, pod: &Pod) -> bool {
@@ -214,7 +231,8 @@ impl Gathered {
         };
         let (cause, sentence) = classify_failed_create(&message);
         let quotas = if cause == Cause::QuotaExceeded { objects::quotas(reader).await } else { Vec::new() };
-        Some(MissingPart { cause, message: clean(&sentence), quotas })
+        let hint = reader.hint(cause, &sentence).await;
+        Some(MissingPart { cause, message: clean(&sentence), hint, quotas })
     }
 }
 

@@ -26,8 +26,8 @@ impl<I, V> Default for Listing<I, V> {
 }
 
 impl<I: Ord + Clone, V> Listing<I, V> {
-    /// Applies an update, and returns what was kept of an object that was deleted. `merge` makes what is kept of an object from what was kept before and its new version; nothing is
-    /// kept of an object that does not belong here.
+    /// Applies an update, and returns what was kept of an object that was deleted. `merge` makes what is kept of an object
+    /// from what was kept before and its new version. Nothing is kept of an object that does not belong here.
     pub(in crate::cli) fn apply<O>(
         &mut self,
         update: WatchUpdate<O>,

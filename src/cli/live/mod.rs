@@ -1,16 +1,18 @@
 //! The live view of a cluster that all commands share.
 //!
-//! [`ClusterView`] keeps what verdicts about pods depend on besides the pods: which were replaced, the Jobs, and the events. It
-//! is the [`World`] of `scan`, `scan -f`, `scan --watch`, `wait` and `explain`, which feed it from lists, watches and files, and
-//! it reads what these do not show. [`Listing`] is the state of one list and watch, and [`Outage`] that of the API server.
+//! [`ClusterView`] keeps what verdicts about pods depend on besides the pods: which were replaced, the Jobs, and the
+//! events. It is the [`World`] of `scan`, `scan -f`, `scan --watch`, `wait` and `explain`, which feed it from lists,
+//! watches and files, and it reads what these do not show. [`Listing`] is the state of one list and watch, and
+//! [`Outage`] that of the API server.
 
 mod listing;
 mod outage;
 mod reads;
+mod revisions;
 
 use std::{
     cell::RefCell,
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -24,12 +26,17 @@ pub(super) use listing::Listing;
 pub(super) use outage::{Outage, OutageNews};
 pub(super) use reads::Note;
 use reads::{Answer, Question, Reads};
+use revisions::Revisions;
 
 use crate::{
-    diagnosis::{JobFacts, Replacements, Thresholds, World, is_healthy_under_any_thresholds},
+    diagnosis::{
+        JobFacts, PortHolder, PortHolders, Replacements, RevisionObject, TemplateChanges, Thresholds, World,
+        is_healthy_under_any_thresholds,
+    },
     events::{Event, EventStore, WatchedEvent},
     jobs::{JobKey, JobReading},
-    pods::{Controller, Pod},
+    pods::{Controller, Pod, Uid},
+    revisions::RevisionReading,
 };
 
 use super::{
@@ -49,6 +56,11 @@ const BATCH: usize = 1000;
 /// What is known of a cluster besides its pods.
 pub(super) struct ClusterView {
     replacements: Replacements,
+    port_holders: PortHolders,
+    /// Those that were read, if only the pods of a workload are shown.
+    read_holders: Option<PortHolders>,
+    /// The namespaces whose pods may have a port that a pod of a verdict requires.
+    needed_holders: RefCell<BTreeSet<String>>,
     events: EventStore,
     /// FailedCreate events, the most recent last.
     refusals: Vec<(u64, Event)>,
@@ -58,6 +70,9 @@ pub(super) struct ClusterView {
     read_jobs: HashMap<JobKey, JobReading>,
     /// The Jobs that verdicts have depended on since reads were last started.
     needed_jobs: RefCell<HashSet<JobKey>>,
+    revisions: Revisions,
+    /// The namespaces of which an event about a kill might explain a problem, likewise.
+    needed_kills: RefCell<HashSet<String>>,
     /// Absent if nothing else can be read.
     reads: Option<Reads>,
 }
@@ -66,34 +81,59 @@ impl Default for ClusterView {
     fn default() -> Self {
         Self {
             replacements: Replacements::default(),
+            port_holders: PortHolders::default(),
+            read_holders: None,
+            needed_holders: RefCell::default(),
             events: EventStore::with_limit(EVENT_BYTES),
             refusals: Vec::new(),
             shown_jobs: HashMap::new(),
             read_jobs: HashMap::new(),
             needed_jobs: RefCell::default(),
+            revisions: Revisions::default(),
+            needed_kills: RefCell::default(),
             reads: None,
         }
     }
 }
 
 impl ClusterView {
-    /// A view that reads Jobs and earlier events: each Job within `limit`, and again after `read_again` until it has ended.
+    /// A view that reads Jobs and earlier events: each Job within `limit`, and again after `read_again` until it has
+    /// ended.
     pub(super) fn of(client: Client, limit: Duration, read_again: Duration) -> Self {
         Self { reads: Some(Reads::new(client, limit, read_again)), ..Self::default() }
     }
 
+    /// The same, if only the pods of a workload are shown: others may use a port that one of them requires.
+    #[must_use]
+    pub(super) fn of_workload(self) -> Self {
+        Self { read_holders: Some(PortHolders::default()), ..self }
+    }
+
+    /// Keeps which of these pods use ports of their nodes.
+    pub(super) fn add_port_holders<'p>(&mut self, pods: impl IntoIterator<Item = &'p Pod>) {
+        pods.into_iter().for_each(|pod| self.port_holders.see(pod));
+    }
+
     /// Returns whether a pod is healthy under any thresholds. Then it replaces the older failed pods of its controller.
     pub(super) fn see_pod(&mut self, pod: &Pod, restarted: Duration, now: Timestamp) -> bool {
+        self.port_holders.see(pod);
         let is_healthy = is_healthy_under_any_thresholds(pod, restarted, now);
         if is_healthy {
             self.replacements.add(pod);
         }
+        self.revisions.see_pod(pod, is_healthy);
         is_healthy
     }
 
-    /// The same for the default thresholds.
+    /// The same for all pods that there are, and the default thresholds.
     pub(super) fn see_pods<'p>(&mut self, pods: impl IntoIterator<Item = &'p Pod>, now: Timestamp) {
+        self.port_holders = PortHolders::default();
         pods.into_iter().for_each(|pod| _ = self.see_pod(pod, Thresholds::default().restarted, now));
+    }
+
+    /// A pod was deleted.
+    pub(super) fn forget_pod(&mut self, uid: Uid) {
+        self.port_holders.remove(uid);
     }
 
     /// Keeps what a Job says about its pods.
@@ -101,7 +141,17 @@ impl ClusterView {
         self.shown_jobs.insert(job, Arc::new(facts));
     }
 
-    /// Keeps a Warning event as evidence.
+    /// Keeps what the pod template of the revision says that this pod belongs to.
+    pub(super) fn show_template(&mut self, pod: &Pod, template: TemplateChanges) {
+        self.revisions.show(pod, template);
+    }
+
+    /// Keeps the ReplicaSet or ControllerRevision of a file.
+    pub(super) fn give_revision(&mut self, namespace: String, name: String, object: RevisionObject) {
+        self.revisions.give(namespace, name, object);
+    }
+
+    /// Keeps an event as evidence.
     pub(super) fn add_event(&mut self, watched: WatchedEvent) {
         let WatchedEvent { id, event: Some(event), .. } = watched else { return };
         if event.reason == "FailedCreate" && event.involved.kind != "Pod" {
@@ -131,10 +181,13 @@ impl ClusterView {
         KnownWorld { view: self, awaits_jobs: true }
     }
 
-    /// Starts the reads of the Jobs that verdicts have needed since the last call, and of the earlier events of these
-    /// namespaces. Forgets the Jobs that are no longer needed.
+    /// Starts the reads of the Jobs, the revisions and the events about kills that verdicts have needed since the last call,
+    /// and of the earlier events of these namespaces. Forgets the Jobs that are no longer needed.
     pub(super) fn read<'n>(&mut self, namespaces: impl Iterator<Item = &'n str>, now: Instant) {
         let jobs = self.needed_jobs.take();
+        let kills = self.needed_kills();
+        let holders = self.needed_holders.take().into_iter().map(Question::PortHolders);
+        let revisions = self.revisions.take_needed().into_iter().map(Question::Revision);
         self.read_jobs.retain(|job, _| jobs.contains(job));
         let Some(reads) = &mut self.reads else { return };
         let is_final = |job: &JobKey| self.read_jobs.get(job).is_some_and(JobReading::is_final);
@@ -142,8 +195,16 @@ impl ClusterView {
         // The Jobs of which nothing is known come first: without them, pods are not judged.
         let (again, first): (Vec<_>, Vec<_>) = jobs.partition(|job| self.read_jobs.contains_key(job));
         let events = namespaces.map(|namespace| Question::Events(namespace.to_owned()));
+        let events = events.chain(kills);
         reads.start(
-            first.into_iter().map(Question::Job).chain(events).chain(again.into_iter().map(Question::Job)).collect(),
+            first
+                .into_iter()
+                .map(Question::Job)
+                .chain(revisions)
+                .chain(events)
+                .chain(holders)
+                .chain(again.into_iter().map(Question::Job))
+                .collect(),
             now,
         );
     }
@@ -154,6 +215,20 @@ impl ClusterView {
         if let Some(reads) = &mut self.reads {
             reads.start_only(questions.collect());
         }
+    }
+
+    /// Gives up all other reads, and lists the events about kills that verdicts have needed since the last call.
+    pub(super) fn read_only_kills(&mut self) {
+        let kills = self.needed_kills();
+        if let Some(reads) = &mut self.reads {
+            reads.start_only(kills.into());
+        }
+    }
+
+    /// Only of namespaces whose Warning events are known: most kills are explained by them.
+    fn needed_kills(&self) -> Vec<Question> {
+        let needed = self.needed_kills.take().into_iter().filter(|namespace| self.has_listed(namespace));
+        needed.map(Question::Kills).collect()
     }
 
     /// Whether reads are under way.
@@ -171,8 +246,11 @@ impl ClusterView {
             // After an error, what was known stays valid.
             (_, Answer::Job(JobReading::Unavailable)) => {}
             (Question::Job(job), Answer::Job(reading)) => _ = self.read_jobs.insert(job, reading),
+            (_, Answer::Revision(RevisionReading::Unavailable)) => {}
+            (Question::Revision(key), Answer::Revision(reading)) => self.revisions.answered(key, reading),
             (_, Answer::Events(Ok(listed))) => listed.events.into_iter().for_each(|event| self.add_event(event)),
-            (_, Answer::Events(Err(_)) | Answer::Job(_)) => {}
+            (_, Answer::PortHolders(Some(holders))) => self.read_holders = Some(holders),
+            (_, Answer::PortHolders(None) | Answer::Events(Err(_)) | Answer::Job(_) | Answer::Revision(_)) => {}
         }
         note
     }
@@ -193,7 +271,7 @@ impl ClusterView {
         reading.is_some_and(|reading| !matches!(reading, JobReading::Denied(_) | JobReading::Unavailable))
     }
 
-    /// Whether all events of a namespace were listed.
+    /// Whether the events of a namespace were listed, if perhaps not all of them.
     pub(super) fn has_listed(&self, namespace: &str) -> bool {
         self.reads.as_ref().is_some_and(|reads| reads.has_listed(namespace))
     }
@@ -233,6 +311,23 @@ impl World for KnownWorld<'_> {
     fn events(&self, pod: &Pod) -> Arc<[Event]> {
         self.view.events.about(pod)
     }
+
+    fn port_holder(&self, pod: &Pod) -> Option<PortHolder> {
+        let Some(read) = &self.view.read_holders else { return self.view.port_holders.holder(pod, |_| true) };
+        self.view.needed_holders.borrow_mut().insert(pod.namespace.to_string());
+        read.holder(pod, |_| true)
+    }
+
+    fn revision(&self, pod: &Pod) -> Option<Arc<TemplateChanges>> {
+        self.view.revisions.template(pod)
+    }
+
+    fn lacks_kills(&self, pod: &Pod) {
+        let mut namespaces = self.view.needed_kills.borrow_mut();
+        if !namespaces.contains(&*pod.namespace) {
+            namespaces.insert(pod.namespace.to_string());
+        }
+    }
 }
 
 /// The message of an event.
@@ -248,8 +343,8 @@ pub(super) fn arrived<S: Stream + Unpin>(first: S::Item, updates: &mut S) -> Vec
 
 /// How long until a time of the cluster.
 pub(super) fn until(time: Timestamp, now: Timestamp) -> Duration {
-    // The estimate of the cluster's clock moves, so a wake-up must not be too early. One that finds nothing to do is cheap, but not
-    // in a loop.
+    // The estimate of the cluster's clock moves, so a wake-up must not be too early. One that finds nothing to do is
+    // cheap, but not in a loop.
     const MARGIN: Duration = Duration::from_millis(20);
     Duration::try_from(time.duration_since(now)).unwrap_or_default().saturating_add(MARGIN)
 }

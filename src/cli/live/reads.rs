@@ -1,4 +1,5 @@
-//! Reads what no watch shows, several at a time: the Jobs of failed pods, and the earlier events of namespaces.
+//! Reads what no watch shows, several at a time: the Jobs of failed pods, the revisions whose pods are OOM-killed, and the
+//! earlier events of namespaces.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -6,17 +7,24 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use kube::Client;
-use tokio::time::Instant;
+use kube::{Api, Client, api::ListParams};
+use tokio::time::{Instant, timeout};
 
 use crate::{
-    events::{NamespaceEvents, list_namespace_events},
+    diagnosis::PortHolders,
+    events::{NamespaceEvents, list_kills, list_namespace_events},
     jobs::{self, JobKey, JobReading},
+    pods::JsonPod,
+    revisions::{self, RevisionKey, RevisionReading},
+    watch::collection::PAGE_SIZE,
 };
 
 /// Concurrent reads, and how many of them list events: those take longer, and must not delay the Jobs.
 const CONCURRENCY: usize = 8;
 const EVENT_LISTS: usize = 4;
+/// How many pages of a namespace's pods are listed to find who uses a port, and how long each may take.
+const PAGES: usize = 10;
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// When something is read again after an error.
 const RETRY: Duration = Duration::from_secs(5);
 /// When a run of a CronJob that has failed is read again, because a later one may have succeeded.
@@ -27,13 +35,21 @@ const EVENTS_AGAIN: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Question {
     Job(JobKey),
-    /// The earlier events of a namespace. They are listed once.
+    Revision(RevisionKey),
+    /// The earlier Warning events of a namespace. They are listed once.
     Events(String),
+    /// The events about kills in a namespace, which are no Warnings. They are listed once.
+    Kills(String),
+    /// The pods of a namespace that use ports of their nodes.
+    PortHolders(String),
 }
 
 pub(super) enum Answer {
     Job(JobReading),
+    Revision(RevisionReading),
     Events(kube::Result<NamespaceEvents>),
+    /// Absent if the pods may not or cannot be listed.
+    PortHolders(Option<PortHolders>),
 }
 
 /// What could not be read.
@@ -57,9 +73,7 @@ impl Note {
             }
             Self::JobsFailed => "cannot read Jobs: their failed pods are judged as soon as that works",
             Self::EventsDenied => "you may not read events: causes that only events prove are missing",
-            Self::EventsFailed => {
-                "cannot list events: causes that only earlier events prove are missing until that works"
-            }
+            Self::EventsFailed => "cannot list events yet: causes that only earlier events prove are missing",
             Self::EventsCut => {
                 "a namespace has too many Warning events to read all: causes that only the others prove are missing"
             }
@@ -78,8 +92,8 @@ pub(super) struct Reads {
     waiting: VecDeque<Question>,
     reading: HashSet<Question>,
     reads: FuturesUnordered<BoxFuture<'static, (Question, Answer)>>,
-    /// The namespaces whose events were listed, and what is missing of them.
-    listed: HashMap<String, Option<Note>>,
+    /// The lists of events that were read, and what is missing of them.
+    listed: HashMap<Question, Option<Note>>,
     noted: HashSet<Note>,
 }
 
@@ -90,7 +104,10 @@ impl Reads {
             async move {
                 let answer = match &question {
                     Question::Job(job) => Answer::Job(jobs::read(&client, job, limit).await),
+                    Question::Revision(key) => Answer::Revision(revisions::read(&client, key).await),
                     Question::Events(namespace) => Answer::Events(list_namespace_events(&client, namespace).await),
+                    Question::PortHolders(namespace) => Answer::PortHolders(port_holders(&client, namespace).await),
+                    Question::Kills(namespace) => Answer::Events(list_kills(&client, namespace).await),
                 };
                 (question, answer)
             }
@@ -117,10 +134,9 @@ impl Reads {
         let known: HashSet<&Question> = needed.iter().collect();
         self.next.retain(|question, _| known.contains(question));
         let is_failed = |missing: &Option<Note>| *missing == Some(Note::EventsFailed);
-        self.listed
-            .retain(|namespace, missing| !is_failed(missing) || known.contains(&Question::Events(namespace.clone())));
-        let is_over = |namespace: &String| self.listed.get(namespace).is_some_and(|missing| !is_failed(missing));
-        needed.retain(|question| !matches!(question, Question::Events(namespace) if is_over(namespace)));
+        self.listed.retain(|list, missing| !is_failed(missing) || known.contains(list));
+        let is_over = |list: &Question| self.listed.get(list).is_some_and(|missing| !is_failed(missing));
+        needed.retain(|question| !is_over(question));
         needed.retain(|question| {
             let is_waiting = self.next.get(question).is_some_and(|next| now < *next);
             !is_waiting && !self.reading.contains(question)
@@ -143,8 +159,9 @@ impl Reads {
 
     fn fill(&mut self) {
         while self.reads.len() < CONCURRENCY {
-            let lists = self.reading.iter().filter(|question| matches!(question, Question::Events(_))).count();
-            let may_start = |question: &Question| lists < EVENT_LISTS || matches!(question, Question::Job(_));
+            let is_list = |question: &Question| matches!(question, Question::Events(_) | Question::Kills(_));
+            let lists = self.reading.iter().filter(|question| is_list(question)).count();
+            let may_start = |question: &Question| lists < EVENT_LISTS || !is_list(question);
             let next = self.waiting.iter().position(may_start).and_then(|index| self.waiting.remove(index));
             let Some(question) = next else { return };
             self.reading.insert(question.clone());
@@ -161,18 +178,20 @@ impl Reads {
         let Some((question, answer)) = self.reads.next().await else { return std::future::pending().await };
         self.reading.remove(&question);
         let pause = match &answer {
-            Answer::Job(JobReading::Unavailable) => Some(RETRY),
+            Answer::Job(JobReading::Unavailable) | Answer::Revision(RevisionReading::Unavailable) => Some(RETRY),
+            Answer::Revision(_) => None,
             Answer::Job(reading) if reading.is_final() => None,
             Answer::Job(JobReading::Read { facts, .. }) if facts.failed.is_some() => Some(LATER_RUN),
             Answer::Job(_) => Some(self.read_again),
             Answer::Events(Err(error)) if !is_denied(error) => Some(EVENTS_AGAIN),
+            Answer::PortHolders(_) => Some(EVENTS_AGAIN),
             Answer::Events(_) => None,
         };
         if let Some(pause) = pause {
             self.next.insert(question.clone(), Instant::now() + pause);
         }
-        if let (Question::Events(namespace), Answer::Events(result)) = (&question, &answer) {
-            self.listed.insert(namespace.clone(), missing(result));
+        if let Answer::Events(result) = &answer {
+            self.listed.insert(question.clone(), missing(result));
         }
         self.fill();
         (question, answer)
@@ -185,7 +204,7 @@ impl Reads {
             Answer::Job(JobReading::Unavailable) => Some(Note::JobsFailed),
             Answer::Job(JobReading::Denied(_)) => Some(Note::JobsDenied),
             Answer::Job(reading) if !reading.denial().is_empty() => Some(Note::CronJobsDenied),
-            Answer::Job(_) => None,
+            Answer::Job(_) | Answer::PortHolders(_) | Answer::Revision(_) => None,
             Answer::Events(result) => missing(result),
         };
         self.note(note?)
@@ -203,13 +222,31 @@ impl Reads {
 
     /// Whether the events of a namespace were listed, if perhaps not all of them.
     pub(super) fn has_listed(&self, namespace: &str) -> bool {
-        matches!(self.listed.get(namespace), Some(None | Some(Note::EventsCut)))
+        let listed = self.listed.get(&Question::Events(namespace.to_owned()));
+        matches!(listed, Some(None | Some(Note::EventsCut)))
     }
 
     /// What is missing of the events that were asked for, if anything is.
     pub(super) fn missing_events(&self) -> Option<Note> {
         self.listed.values().copied().flatten().next()
     }
+}
+
+/// The pods of a namespace that use ports of their nodes. Of more pods than are read, the others are not named.
+async fn port_holders(client: &Client, namespace: &str) -> Option<PortHolders> {
+    let api: Api<JsonPod> = Api::namespaced(client.clone(), namespace);
+    let (mut holders, mut next) = (PortHolders::default(), None);
+    for _ in 0..PAGES {
+        let mut params = ListParams::default().limit(PAGE_SIZE);
+        params.continue_token = next;
+        let page = timeout(TIMEOUT, api.list(&params)).await.ok()?.ok()?;
+        next = page.metadata.continue_.filter(|token| !token.is_empty());
+        page.items.iter().filter_map(|item| item.pod.pod.as_ref().ok()).for_each(|pod| holders.see(pod));
+        if next.is_none() {
+            break;
+        }
+    }
+    Some(holders)
 }
 
 /// What is missing of the events of a namespace.

@@ -1,6 +1,6 @@
 //! Reads pods from the cluster, a page at a time.
 
-use std::time::Duration;
+use std::{collections::hash_map::Entry, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ListMeta};
@@ -18,6 +18,7 @@ use crate::{
         api_error::{Grant, Permission},
         connect::{Cluster, Retries, connect},
         live::{ClusterView, Note},
+        near::NearNames,
     },
     clock::ClusterClock,
     namespaces::read_ownership as read_ownership_of,
@@ -25,12 +26,12 @@ use crate::{
 };
 
 use super::{
-    ScanFlags,
     collector::{Collector, Filter},
     counted,
+    flags::ScanFlags,
     logs::{self, Logs},
     namespaces::{NamespacePattern, Namespaces},
-    scanned::Scanned,
+    scanned::{Hints, Scanned},
     selector::LabelSelector,
 };
 
@@ -53,8 +54,8 @@ struct Page {
     items: Option<Vec<WatchedPod>>,
 }
 
-/// Scans the cluster of a context, or the only cluster. `connected` is called before the first request, and `progress` with the
-/// number of pods that were read.
+/// Scans the cluster of a context, or the only cluster. `connected` is called before the first request, and `progress`
+/// with the number of pods that were read.
 pub(super) async fn scan_cluster(
     flags: &ScanFlags,
     context: Option<&str>,
@@ -86,7 +87,23 @@ pub(super) async fn scan_cluster(
             "cannot read the annotations of {namespaces}: the severity and team that they set are missing"
         ));
     }
-    Ok(Scanned { context: context.map(str::to_owned), collector, logs, notes })
+    let hints = hints(&source, &collector).await;
+    Ok(Scanned { context: context.map(str::to_owned), collector, logs, hints, notes })
+}
+
+/// What exists in the place of what problems say is missing.
+async fn hints(source: &Source, collector: &Collector) -> Hints {
+    let mut near = NearNames::new(source.cluster.client.clone());
+    let mut hints = Hints::new();
+    for (pod, finding) in &collector.problems {
+        let explanation = &finding.explanation;
+        let place = (pod.namespace.to_string(), explanation.message.clone());
+        if let Entry::Vacant(entry) = hints.entry(place) {
+            entry.insert(near.hint(&pod.namespace, explanation.cause, &explanation.message).await);
+        }
+    }
+    hints.retain(|_, hint| !hint.is_empty());
+    hints
 }
 
 /// Reads the pods of the collector's namespaces; `progress` is called after each page with the number of objects.
@@ -196,8 +213,8 @@ async fn read_from(
     }
 }
 
-/// Reads the Jobs that decide whether failed pods are problems, and the events that may explain problems. Returns notes about
-/// what could not be read.
+/// Reads the Jobs that decide whether failed pods are problems, and the events that may explain problems. Returns notes
+/// about what could not be read.
 async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
     let mut notes = Vec::new();
     collector.judge();
@@ -235,7 +252,20 @@ async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
         notes.push(format!("cannot read the events of {pods}: causes that only events prove are missing"));
     }
     collector.judge();
+    read_kills(collector, deadline).await;
     notes
+}
+
+/// Lists the events about kills that may explain what the others do not.
+async fn read_kills(collector: &mut Collector, deadline: Instant) {
+    collector.view.read_only_kills();
+    let mut has_read = false;
+    while collector.view.is_reading() && timeout_at(deadline, collector.view.next()).await.is_ok() {
+        has_read = true;
+    }
+    if has_read {
+        collector.judge();
+    }
 }
 
 /// Reads the annotations of the namespaces with problems. Returns of how many they could not be read.

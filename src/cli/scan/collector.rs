@@ -75,6 +75,8 @@ pub(super) struct Collector {
     pub(super) other_objects: u64,
     /// The kind of the first of them.
     pub(super) other_kind: Option<String>,
+    /// How many of them say nothing about pods, and the kind of the first.
+    pub(super) skipped: Option<(u64, String)>,
     /// Of a file: the Jobs that have failed, and the CronJobs by UID.
     failed_runs: Vec<Job>,
     cron_jobs: HashMap<String, CronJob>,
@@ -173,10 +175,13 @@ impl Collector {
         }
     }
 
-    /// Counts an object that is not a pod.
-    pub(super) fn add_other_object(&mut self, kind: String) {
+    /// Counts an object that is not a pod, and that may say something about pods, as a Job does.
+    pub(super) fn add_other_object(&mut self, kind: &str, is_used: bool) {
         self.other_objects += 1;
-        self.other_kind.get_or_insert(kind);
+        self.other_kind.get_or_insert_with(|| kind.to_owned());
+        if !is_used {
+            self.skipped.get_or_insert_with(|| (0, kind.to_owned())).0 += 1;
+        }
     }
 
     /// Keeps the Job of a file.
@@ -211,9 +216,14 @@ impl Collector {
         self.lists.iter().all(Listing::is_synced)
     }
 
-    /// Why the API server cannot be asked.
+    /// Why what is known may be outdated.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.lists.iter().find_map(Listing::failure)
+        self.error().or_else(|| self.lists.iter().find_map(Listing::failure))
+    }
+
+    /// Why the API server cannot be asked.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.lists.iter().find_map(Listing::error)
     }
 
     /// The first list that has always been forbidden, and the message of the API server.
@@ -226,6 +236,9 @@ impl Collector {
         let Self { thresholds, filter, lists, suspects, view, now, .. } = self;
         let Some(list) = lists.get_mut(index) else { return };
         let is_synced = matches!(update, WatchUpdate::Synced);
+        if let WatchUpdate::Deleted(pod) = &update {
+            view.forget_pod(pod.uid());
+        }
         let deleted = list.apply(update, WatchedPod::uid, |before, watched| {
             let before = match before {
                 Some(State::Suspect(pod)) => {

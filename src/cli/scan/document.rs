@@ -12,7 +12,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::pods::Pod;
+use crate::{diagnosis::RevisionObject, pods::Pod};
 
 use super::collector::Collector;
 
@@ -233,17 +233,26 @@ fn add_object(collector: &mut Collector, object: &impl Object) {
             }
         },
         Some(kind) => {
+            let mut is_used = true;
             match kind {
                 "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(job)),
                 "CronJob" => _ = object.decode::<CronJob>().map(|cron_job| collector.add_cron_job(cron_job)),
+                "ReplicaSet" | "ControllerRevision" => {
+                    let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
+                    let json = object.decode::<Value>().unwrap_or_default().to_string();
+                    if let Ok(revision) = RevisionObject::from_json(json.as_bytes()) {
+                        let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+                        collector.view.give_revision(namespace, name, revision);
+                    }
+                }
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
                     _ = object.decode::<events::v1::Event>().map(|event| collector.view.add_event(event.into()));
                 }
                 "Event" => _ = object.decode::<core::v1::Event>().map(|event| collector.view.add_event(event.into())),
-                _ => {}
+                _ => is_used = false,
             }
-            collector.add_other_object(kind.to_owned());
+            collector.add_other_object(kind, is_used);
         }
     }
 }

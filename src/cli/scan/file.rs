@@ -18,12 +18,12 @@ use crate::cli::{
 };
 
 use super::{
-    ScanFlags,
     collector::{Collector, Filter},
     document::{Document, Reading},
+    flags::ScanFlags,
     logs::Logs,
     progress::Progress,
-    scanned::Scanned,
+    scanned::{Hints, Scanned},
 };
 
 /// The size of the read buffer for a file, in bytes.
@@ -71,7 +71,7 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     collector.apply_cron_jobs();
     collector.judge();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
-    Ok(Scanned { context: None, collector, logs: Logs::default(), notes: Vec::new() })
+    Ok(Scanned { context: None, collector, logs: Logs::default(), hints: Hints::new(), notes: Vec::new() })
 }
 
 /// Reads pods into the collector; `progress` is called after each object with the number of objects.

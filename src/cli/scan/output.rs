@@ -2,10 +2,8 @@
 
 use std::io::{self, Write};
 
-use clap::ValueEnum;
-
 use crate::{
-    cli::{self, Failure},
+    cli::{Failure, process},
     render::{
         github, groups, html, json, junit, markdown,
         table::{Layout, terminal_width},
@@ -14,37 +12,10 @@ use crate::{
 };
 
 use super::{
-    ScanFlags, counted,
+    counted,
+    flags::{Output, ScanFlags},
     scanned::{Results, Unscanned},
 };
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
-    /// A table
-    #[default]
-    Table,
-    /// A table with all columns
-    Wide,
-    /// JSON with the incidents and pods of an Orchestr object's status
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// A page for a browser, in one file
-    Html,
-    /// A summary in Markdown, such as for $GITHUB_STEP_SUMMARY; at most 1 MB
-    Markdown,
-    /// A JUnit test report with one failed test for each incident
-    Junit,
-    /// Annotations of a GitHub Actions job, one for each of the ten largest incidents
-    Github,
-}
-
-impl Output {
-    /// Whether `--by` has a meaning.
-    pub(super) fn has_groups(self) -> bool {
-        matches!(self, Self::Table | Self::Wide | Self::Json | Self::Yaml)
-    }
-}
 
 pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure> {
     let document = || results.document();
@@ -55,10 +26,10 @@ pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure>
         Output::Yaml => json::yaml(&json::document(&document(), flags.by)).map_err(Failure::new)?,
         Output::Html => html::page(&document()),
         Output::Markdown => markdown::clusters(&document()),
-        Output::Junit => return cli::print(&junit::clusters(&document()).map_err(Failure::new)?).map(drop),
+        Output::Junit => return process::print(&junit::clusters(&document()).map_err(Failure::new)?).map(drop),
         Output::Github => github::clusters(&document()),
     };
-    cli::print(text.as_bytes()).map(drop)
+    process::print(text.as_bytes()).map(drop)
 }
 
 fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {
@@ -78,7 +49,7 @@ fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), F
             true => text::pods_with_logs(&results.document(), text::Layout::of_terminal(usize::MAX)),
             false => String::new(),
         };
-        cli::print_text(&(table + &logs))?;
+        process::print_text(&(table + &logs))?;
     }
     print_to_stderr(&results.summary());
     Ok(())

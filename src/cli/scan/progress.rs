@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::render::document::thousands;
+use crate::render::numbers::thousands;
 
 /// How often the line is updated. Most scans end before its first update and show nothing.
 const INTERVAL: Duration = Duration::from_millis(200);

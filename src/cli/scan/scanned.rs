@@ -1,16 +1,19 @@
 //! What a scan found in one cluster or file, or in several clusters.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
+
+use arcstr::ArcStr;
 
 use crate::{
     cli::Failure,
+    diagnosis::Finding,
+    pods::Pod,
     render::{
-        document::{
-            Document, Section, StatusPart, Unchecked, Verdict, headline, length, no_problems, older, reasons, thousands,
-        },
+        document::{Document, Section, StatusPart, Unchecked, Verdict, headline, length, no_problems, older, reasons},
+        numbers::thousands,
         table::{self, Layout, Pods},
     },
-    report::{PodFinding, in_full, overview},
+    report::{PodFinding, in_full, log_line, may_quote, overview, with_hint, with_log_line},
 };
 
 use super::{
@@ -19,12 +22,16 @@ use super::{
     logs::{self, Logs},
 };
 
+/// What exists in the place of missing objects, by the namespace and the sentence.
+pub(super) type Hints = HashMap<(String, ArcStr), String>;
+
 /// The pods of a cluster or file that were checked, and the logs that explain their problems.
 pub(super) struct Scanned {
     /// The context of the cluster, if several are scanned.
     pub(super) context: Option<String>,
     pub(super) collector: Collector,
     pub(super) logs: Logs,
+    pub(super) hints: Hints,
     /// What could not be read.
     pub(super) notes: Vec<String>,
 }
@@ -47,7 +54,11 @@ impl Scanned {
         let Self { context, collector, logs, .. } = self;
         let problems: Vec<_> = collector.problems.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect();
         let ownership = |namespace: &str| collector.ownership.get(namespace).cloned();
-        let (incidents, pods) = in_full(&problems, &ownership, &|pod, container| logs.get(pod, container));
+        let (mut incidents, pods) = in_full(&problems, &ownership, &|pod, container| logs.get(pod, container));
+        for incident in incidents.iter_mut().filter(|_| !self.hints.is_empty()) {
+            let place = (incident.namespace.clone(), incident.message.as_str().into());
+            incident.hint = self.hints.get(&place).cloned().unwrap_or_default();
+        }
         let (message, common_causes) = overview(&problems, collector.pods, &|node| collector.pods_on_node(node));
         let older_pods = collector.older_pods();
         let (verdict, headline) = answer(pods.len(), collector.pods, collector.undecodable, older_pods);
@@ -76,6 +87,17 @@ impl Scanned {
         }
     }
 
+    /// What explains a problem: the sentence, what may have been meant, and the line of the log that it quotes.
+    fn sentence(&self, pod: &Pod, finding: &Finding) -> String {
+        let explanation = &finding.explanation;
+        let hint = self.hints.get(&(pod.namespace.to_string(), explanation.message.clone()));
+        let culprit = finding.containers.iter().find(|own| own.name == finding.container);
+        let tail = culprit.filter(|_| may_quote(finding.kind, explanation.cause));
+        let line = tail.and_then(|container| self.logs.get(pod, container)).map(|tail| log_line(&tail));
+        let sentence = with_hint(&explanation.message, hint.map_or("", String::as_str));
+        with_log_line(&sentence, &line.unwrap_or_default())
+    }
+
     /// Such as ` in shop namespace`.
     fn place(&self) -> String {
         match self.collector.namespaces().place() {
@@ -93,11 +115,8 @@ impl Scanned {
             let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
             sentences.push(format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
         }
-        if let Some(kind) =
-            collector.other_kind.as_ref().filter(|kind| !["Job", "CronJob", "Event"].contains(&kind.as_str()))
-        {
-            let skipped = counted(collector.other_objects, "object");
-            sentences.push(format!("skipped {skipped} of another kind, such as a {kind}"));
+        if let Some((skipped, kind)) = &collector.skipped {
+            sentences.push(format!("skipped {} of another kind, such as a {kind}", counted(*skipped, "object")));
         }
         if logs.omitted > 0 {
             sentences.push(format!(
@@ -183,6 +202,7 @@ impl Results {
             context: scanned.context.as_deref().unwrap_or_default(),
             problems: &scanned.collector.problems,
             now: scanned.collector.now(),
+            sentence: Box::new(|pod, finding| scanned.sentence(pod, finding)),
         });
         table::pods(pods, layout)
     }

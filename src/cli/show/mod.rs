@@ -17,7 +17,11 @@ use crate::render::{
     text::{self, Layout},
 };
 
-use super::{Failure, duration::duration, print, print_text};
+use super::{
+    Failure,
+    duration::duration,
+    process::{print, print_text},
+};
 use read::{ReadStatus, StatusFlags};
 use section::{Selection, not_found};
 
@@ -31,7 +35,7 @@ const LOG_LINES: usize = 10;
 /// What the exit codes mean, for the help.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all pods are healthy; always with --history
+  0  all pods are healthy, or the history was printed
   1  pods have problems
   2  the status does not say, or contains nothing of the given name";
 
@@ -93,13 +97,12 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     };
     let section = section::of(object, &read, &selection);
     let verdict = section.verdict;
-    match (flags.output, flags.log_lines, &flags.selected) {
-        (Output::Html | Output::Json, _, _) => {
-            print(html::page(&Document::of(section, String::new())).as_bytes())?;
-        }
-        (Output::Text, Some(lines), _) => print_text(&text::status(&section, Layout::of_terminal(lines)))?,
-        (Output::Text, None, None) => print_text(&text::status(&section, Layout::of_terminal(LOG_LINES)))?,
-        (Output::Text, None, Some(_)) => print_text(&text::status(&section, Layout::of_terminal(usize::MAX)))?,
+    let all_or_few = if flags.selected.is_some() { usize::MAX } else { LOG_LINES };
+    let layout = Layout::of_terminal(flags.log_lines.unwrap_or(all_or_few));
+    match flags.output {
+        Output::Text => print_text(&text::status(&section, layout))?,
+        // JSON was refused above.
+        Output::Html | Output::Json => _ = print(html::page(&Document::of(section, String::new())).as_bytes())?,
     }
     Ok(match verdict {
         Verdict::Healthy => ExitCode::SUCCESS,

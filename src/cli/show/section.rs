@@ -1,6 +1,6 @@
 //! A status, or the incidents and pods of it that were selected, as all formats show it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
@@ -8,6 +8,8 @@ use crate::{
     render::{
         Timeline,
         document::{Section, StatusPart, Verdict, headline, no_problems, reasons},
+        numbers::counted,
+        stopped_at,
     },
 };
 
@@ -15,8 +17,6 @@ use super::read::ReadStatus;
 
 /// The fewest digits of an incident's key that select it.
 const KEY_DIGITS: usize = 4;
-/// The operator updates each status at least every five minutes.
-const STALE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is shown of a status.
 pub(super) struct Selection<'a> {
@@ -87,7 +87,7 @@ pub(super) fn not_found(object: &NamespacedName, status: &OrchestrStatus, wanted
     let NamespacedName { namespace, name } = object;
     let omitted = match status.omitted_pods {
         ..=0 => String::new(),
-        omitted => format!(", but omits {omitted} pods with problems"),
+        omitted => format!(", but omits {} with problems", counted(omitted, "pod")),
     };
     format!("the status of {namespace}/{name} names no pod, owner or incident {wanted:?}{omitted}")
 }
@@ -174,8 +174,7 @@ fn notes(status: &OrchestrStatus, generation: Option<i64>, now: Timestamp) -> Ve
     let mut notes = Vec::new();
     match status.ignored_pods {
         ..=0 => {}
-        1 => notes.push("1 pod with ignored problems.".to_owned()),
-        ignored => notes.push(format!("{ignored} pods with ignored problems.")),
+        ignored => notes.push(format!("{} with ignored problems.", counted(ignored, "pod"))),
     }
     for Condition { type_, status, reason, message, .. } in &status.conditions {
         match (type_.as_str(), status.as_str()) {
@@ -189,7 +188,7 @@ fn notes(status: &OrchestrStatus, generation: Option<i64>, now: Timestamp) -> Ve
             _ => notes.push(format!("{type_}={status} ({reason}): {message}")),
         }
     }
-    if status.last_check_time.as_ref().is_some_and(|time| now.duration_since(time.0) > STALE) {
+    if stopped_at(status, now).is_some() {
         notes.push("The status is old: the operator updates it every few minutes while it runs.".to_owned());
     }
     if generation.is_some() && status.observed_generation.is_some() && generation != status.observed_generation {

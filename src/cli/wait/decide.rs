@@ -1,78 +1,28 @@
 //! Decides about one target: it is waited for, done, or failed. Pure.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
 use crate::{
-    cli::live::{ClusterView, KnownWorld},
-    diagnosis::{JobFacts, Thresholds, World, needs_job},
+    diagnosis::Thresholds,
     pods::Pod,
+    render::{
+        document::{Fault, length},
+        numbers::counted,
+    },
 };
 
-pub(super) use crate::render::document::Fault as Failure;
-
 use super::{
-    age,
+    facts::{Facts, Gone},
     newest::{Newest, Revision, Youngest},
-    observed::Observed,
-    outlook::{Assessment, Fate, Limits, Outlook, Trouble, after, assess, severity},
+    observed::{Observed, after},
+    outlook::{Assessment, Fate, Limits, Outlook, Trouble, assess, severity},
     refusal::refusal,
     target::{Kind, Target},
-    workload::{Progress, Workload, counted},
+    workload::{Progress, Workload},
 };
 
 /// How many troubles of a target are kept. The others are counted.
 const TROUBLES: usize = 5;
-
-/// What is known about a target.
-pub(super) struct Facts<'a> {
-    pub(super) target: &'a Target,
-    /// Absent if pods are waited for.
-    pub(super) workload: Option<&'a Workload>,
-    /// Why the object is no longer the one that is waited for, for example because it was deleted.
-    pub(super) gone: Option<Gone>,
-    pub(super) revisions: &'a [&'a Revision],
-    pub(super) pods: &'a [&'a Observed],
-    /// The names of pods that could not be decoded.
-    pub(super) unreadable: &'a [&'a str],
-    /// What verdicts about the pods depend on besides them.
-    pub(super) view: &'a ClusterView,
-    pub(super) begun: Begun,
-    /// When the numbers in the workload's status last changed, or a pod was gone, as far as this was seen.
-    pub(super) progressed: Option<Timestamp>,
-}
-
-impl Facts<'_> {
-    /// The Job of a named pod does not matter: it is the pod that is waited for. That of a named Job is known.
-    fn world(&self) -> KnownWorld<'_> {
-        match self.target {
-            Target::Selected(_) => self.view.awaiting_jobs(),
-            Target::Named(..) => self.view.as_known(),
-        }
-    }
-
-    fn job_of(&self, pod: &Pod) -> Option<Arc<JobFacts>> {
-        self.world().job(pod, needs_job(pod)?)
-    }
-}
-
-/// How an object came to be gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
-    /// That is a failure, for this reason.
-    Deleted(&'static str),
-    /// It may have been deleted because it had completed.
-    Unseen(&'static str),
-}
-
-/// When the wait began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub(super) at: Timestamp,
-    /// Whether everything is checked only once. Then what has failed before counts, because nothing follows.
-    pub(super) is_single_check: bool,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decision {
@@ -93,7 +43,7 @@ pub(super) struct Decision {
 pub(super) enum State {
     Waiting,
     Done,
-    Failed(Failure),
+    Failed(Fault),
     /// The target can never be known to be done.
     Unknowable,
 }
@@ -104,7 +54,7 @@ impl Decision {
     }
 
     fn failed(self, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { state: State::Failed(Failure { code: code.into(), message: message.into() }), ..self }
+        Self { state: State::Failed(Fault { code: code.into(), message: message.into() }), ..self }
     }
 }
 
@@ -212,12 +162,11 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
     let is_ready = |pod: &Pod| pod.phase == "Succeeded" || pod.is_true("Ready");
     let ready = counting.iter().filter(|observed| is_ready(&observed.pod)).count();
-    let total = i32::try_from(counting.len()).unwrap_or(i32::MAX);
     if counting.is_empty() {
         let what = match facts.pods.len() + facts.unreadable.len() {
             0 => "no pod has these labels".to_owned(),
             all => {
-                let all = counted(i32::try_from(all).unwrap_or(i32::MAX), "pod");
+                let all = counted(all, "pod");
                 format!(
                     "{all} with these labels, but none that counts: they are being deleted, are ignored, or have failed"
                 )
@@ -226,10 +175,10 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         return Decision { what, ..decision };
     }
     if ready == counting.len() {
-        let what = format!("{} ready or succeeded", counted(total, "pod"));
+        let what = format!("{} ready or succeeded", counted(counting.len(), "pod"));
         return done_unless_troubled(facts, Decision { what, ..decision }, &counting, limits, now);
     }
-    Decision { what: format!("{ready} of {} ready", counted(total, "pod")), ..decision }
+    Decision { what: format!("{ready} of {} ready", counted(counting.len(), "pod")), ..decision }
 }
 
 /// What becomes of the failed pods of a Job. Their Job alone knows: it may have given up while other Jobs succeed.
@@ -317,7 +266,7 @@ fn done_unless_troubled(
     let running = || pods.iter().copied().filter(|observed| runs(&observed.pod));
     let stable = running().filter_map(Observed::ready_since).max().map(|since| after(since, limits.stable));
     if let Some(stable) = stable.filter(|stable| *stable > now) {
-        let what = format!("{what}, ready for less than {}", age(limits.stable));
+        let what = format!("{what}, ready for less than {}", length(limits.stable));
         return Decision { what, recheck: earlier(decision.recheck, Some(stable)), ..decision };
     }
     // Ready then only means that it runs.
@@ -329,7 +278,7 @@ fn done_unless_troubled(
     let mut what = if has_no_probe { format!("{what}, without a readiness probe") } else { decision.what };
     if let Some(mended) = decision.troubles.iter().find(|trouble| !trouble.is_open()) {
         let (pod, code, sentence) = (&mended.pod.name, mended.code(), &mended.finding.explanation.message);
-        let restarted = age(Thresholds::default().restarted);
+        let restarted = length(Thresholds::default().restarted);
         what.push_str(&format!(
             "; {pod} failed before ({code}: {sentence}), and is reported until it has run for {restarted}"
         ));

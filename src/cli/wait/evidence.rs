@@ -11,6 +11,7 @@ use crate::{
         document::{Detail, in_parentheses, log_lines, log_name},
         safe::{clean, printable},
     },
+    report::{log_line, may_quote, with_hint, with_log_line},
 };
 
 use super::outlook::Trouble;
@@ -70,9 +71,11 @@ pub(super) fn groups(troubles: &[Trouble]) -> Vec<(&Trouble, usize)> {
 }
 
 impl Detail {
-    pub(super) fn new(trouble: &Trouble, alike: usize, log: Option<Log>) -> Self {
+    pub(super) fn new(trouble: &Trouble, alike: usize, hint: &str, log: Option<Log>) -> Self {
         let finding = &trouble.finding;
         let explanation = &finding.explanation;
+        let is_quoted = may_quote(finding.kind, explanation.cause);
+        let line = log.as_ref().filter(|_| is_quoted).map(|log| log_line(&log.tail)).unwrap_or_default();
         let (log_title, log) = log.map_or((None, Vec::new()), |log| {
             let (title, lines) = shown(log);
             (Some(title), lines)
@@ -82,7 +85,7 @@ impl Detail {
             alike,
             status: printable(&finding.status),
             code: printable(trouble.code()),
-            message: clean(&explanation.message),
+            message: clean(&with_log_line(&with_hint(&explanation.message, hint), &line)),
             evidence: explanation.evidence.iter().map(|line| clean(line)).collect(),
             log_title,
             log,

@@ -6,6 +6,7 @@
 
 mod decide;
 mod evidence;
+mod facts;
 mod newest;
 mod observed;
 mod outlook;
@@ -20,17 +21,15 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
-use crate::render::{
-    document::{End, length as age},
-    github, junit, text,
-};
+use crate::render::{document::End, github, junit, text};
 
 use super::{
     Failure,
     connect::{Cluster, Retries},
     duration::duration,
     object_flags::{ConnectedNamespace, ObjectFlags},
-    print, print_text, workload,
+    process::{print, print_text},
+    workload,
 };
 use outlook::Limits;
 use target::{Argument, Target, argument};

@@ -7,8 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::pods::{ContainerStatus, Pod, Terminated};
 
-use super::outlook::after;
-
 /// The kubelet forgets earlier crashes of a container that has run for so long.
 const LONG_RUN: SignedDuration = SignedDuration::from_mins(10);
 
@@ -220,6 +218,14 @@ fn waiting_reason(status: &ContainerStatus) -> Option<ArcStr> {
         "ErrImagePull" => arcstr::literal!("ImagePullBackOff"),
         _ => waiting.reason.clone(),
     })
+}
+
+/// Adds, saturating.
+pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|duration| time.checked_add(duration).ok())
+        .unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

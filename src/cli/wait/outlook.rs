@@ -5,20 +5,17 @@
 
 use std::{cmp::Reverse, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::{
     api::{Cause, ProblemKind},
     cli::live::text,
-    diagnosis::{self, Explanation, Finding, Health, Thresholds, World, is_image_refused},
+    diagnosis::{self, Explanation, Finding, Health, Thresholds, World},
     events::Event,
     pods::{ContainerStatus, Pod, Terminated},
 };
 
-use super::{
-    decide::Begun,
-    observed::{Observed, is_long_run},
-};
+use super::observed::{Observed, after, is_long_run};
 
 /// The longest time between two attempts of the kubelet: its back-offs reach five minutes.
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(6);
@@ -34,6 +31,14 @@ pub(super) struct Limits {
     pub(super) restarts: i32,
     /// How long a pod must have been ready without a restart.
     pub(super) stable: Duration,
+}
+
+/// When the wait began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) at: Timestamp,
+    /// Whether everything is checked only once. Then what has failed before counts, because nothing follows.
+    pub(super) is_single_check: bool,
 }
 
 /// Whether a trouble can mend itself. In the order of severity.
@@ -131,12 +136,9 @@ pub(super) fn assess(
     }
     let outdated_before = outdated_before(pod, begun, limits);
     let view = View { observed, events: &world.events(pod), fate, outdated_before, begun, limits, now };
-    let mut outlook =
-        view.outlook(finding.kind, &finding.reason, &finding.container, finding.since, &finding.explanation);
-    let others = finding
-        .others
-        .iter()
-        .map(|other| view.outlook(other.kind, &other.reason, &other.container, other.since, &other.explanation));
+    let mut outlook = view.outlook(finding.kind, &finding.container, finding.since, &finding.explanation);
+    let others =
+        finding.others.iter().map(|other| view.outlook(other.kind, &other.container, other.since, &other.explanation));
     // Of several equal ones, `max_by_key` would take the last.
     let worst = others.enumerate().rev().max_by_key(|(_, outlook)| severity(*outlook));
     if let Some((index, other)) = worst.filter(|(_, other)| severity(*other) > severity(outlook)) {
@@ -188,14 +190,6 @@ pub(super) fn patience(is_older_than_wait: bool, begun: Begun, limits: Limits) -
     if is_older_than_wait { patience.max(LONGEST_BACK_OFF) } else { patience }
 }
 
-/// Adds, saturating.
-pub(super) fn after(time: Timestamp, duration: Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|duration| time.checked_add(duration).ok())
-        .unwrap_or(Timestamp::MAX)
-}
-
 /// The time before which nothing that has failed proves anything. What an older pod needs may have been repaired just
 /// before the wait, and its next attempt may be minutes away. A pod that is created about when the wait begins fails for a
 /// reason of the present.
@@ -215,17 +209,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn outlook(
-        &self,
-        kind: ProblemKind,
-        reason: &str,
-        container: &str,
-        since: Timestamp,
-        explanation: &Explanation,
-    ) -> Outlook {
+    fn outlook(&self, kind: ProblemKind, container: &str, since: Timestamp, explanation: &Explanation) -> Outlook {
         use Cause::{
-            CommandNotFound, ConfigMapMissing, ImageAuth, ImageNameInvalid, ImageNotFound, ImagePlatform, KeyMissing,
-            PermissionDenied, SecretMissing,
+            CommandNotFound, ConfigMapMissing, ImageAuth, ImageNameInvalid, ImageNeverPull, ImageNotFound,
+            ImageNotFoundOrPrivate, ImagePlatform, KeyMissing, PermissionDenied, SecretMissing,
         };
         let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
         // A wait sees when something begins to be missing. A single check has only the times in the pod.
@@ -246,9 +233,7 @@ impl View<'_> {
                 Outlook::Hopeless
             }
             // The Secret with the credentials may be created at the same moment, and an image may be loaded into the node.
-            ProblemKind::Image
-                if explanation.cause == ImageAuth || is_image_refused(explanation) || reason == "ErrImageNeverPull" =>
-            {
+            ProblemKind::Image if matches!(explanation.cause, ImageAuth | ImageNotFoundOrPrivate | ImageNeverPull) => {
                 self.persists(container, shown, |event| is_pull(event) || event.reason == "ErrImageNeverPull")
             }
             ProblemKind::Start if is_missing => self.persists(container, shown, |event| {

@@ -8,9 +8,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::render::safe::{cut, without_commands};
-
-use super::age;
+use crate::render::{
+    document::length,
+    safe::{cut, without_commands},
+};
 
 /// How often the elapsed time on a terminal is updated.
 const TICK: Duration = Duration::from_secs(1);
@@ -92,7 +93,7 @@ impl Progress {
     fn draw(&mut self, lines: &[Line], now: Instant) {
         let waiting: Vec<&Line> = lines.iter().filter(|line| !line.is_done).collect();
         let Some(first) = waiting.first() else { return };
-        let elapsed = age(now.saturating_duration_since(self.begun));
+        let elapsed = length(now.saturating_duration_since(self.begun));
         let others = match lines.len() {
             1 => String::new(),
             all => format!("{} of {all} healthy; ", all - waiting.len()),

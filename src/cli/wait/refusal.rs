@@ -12,9 +12,10 @@ use crate::{
 };
 
 use super::{
-    decide::Facts,
+    facts::Facts,
     newest::Newest,
-    outlook::{Limits, Outlook, after, patience, persists},
+    observed::after,
+    outlook::{Limits, Outlook, patience, persists},
     target::Kind,
     workload::Workload,
 };
@@ -57,7 +58,7 @@ pub(super) fn refusal(
     }
     let (cause, sentence) = classify_failed_create(message);
     let is_refused = match cause {
-        Cause::QuotaExceeded | Cause::PolicyRefused | Cause::ServiceAccountMissing => true,
+        Cause::QuotaExceeded | Cause::QuotaRequires | Cause::PolicyRefused | Cause::ServiceAccountMissing => true,
         // A webhook that cannot be called may come back.
         Cause::WebhookRefused => !sentence.contains(" cannot be called: "),
         _ => false,

@@ -12,7 +12,7 @@ use crate::{
     pods::WatchedPod,
 };
 
-use super::{watches::Watched, workload::Workload};
+use super::workload::Workload;
 
 pub(super) use crate::cli::kind::{Argument, Kind};
 
@@ -46,6 +46,15 @@ pub(super) fn argument(text: &str) -> Result<Argument, String> {
         Some(kind) if KINDS.contains(&kind) => Err(format!("must be KIND/NAME, such as {}/cart", kind.singular())),
         _ => Err("must be KIND/NAME, such as deployment/cart".to_owned()),
     }
+}
+
+/// What to watch for a target.
+pub(super) struct Watched {
+    pub(super) target: Target,
+    /// The UID of the object, and the labels of its pods. Absent for pods.
+    pub(super) workload: Option<(String, String)>,
+    /// The UID of a pod; otherwise empty.
+    pub(super) pod_uid: String,
 }
 
 /// How long one request may take.

@@ -10,20 +10,22 @@ use crate::{
     cli::{
         Failure,
         live::{self, ClusterView, Note, Outage, OutageNews},
+        near::NearNames,
     },
     clock::ClusterClock,
     render::{
-        document::{Detail, End, Outcome},
+        document::{Detail, End, Fault, Outcome},
         safe::{clean, printable},
     },
+    report::with_hint,
     watch::WatchUpdate,
 };
 
 use super::{
     Cluster,
-    decide::{self, Begun, Decision, State},
+    decide::{Decision, State},
     evidence::{Logs, groups},
-    outlook::Limits,
+    outlook::{Begun, Limits},
     progress::{Line, Progress},
     target::{Target, look_up},
     watches::{TargetState, Update, Updates, watch_namespace_events},
@@ -77,7 +79,7 @@ impl Waiter<'_> {
             states,
             failing,
             took: Vec::new(),
-            view: ClusterView::of(client.clone(), READ_JOB, READ_JOBS_AGAIN),
+            view: ClusterView::of(client.clone(), READ_JOB, READ_JOBS_AGAIN).of_workload(),
             are_events_denied: false,
             progress: Progress::new(self.begun),
             outage: Outage::default(),
@@ -90,9 +92,10 @@ impl Waiter<'_> {
         let took = std::mem::take(&mut run.took);
         drop(run);
         let logs = Logs::new(client.clone(), self.log_lines, Instant::now() + LOG_TIME);
+        let mut near = NearNames::new(client.clone());
         let mut outcomes = Vec::new();
         for ((target, decision, is_confirmed), took) in decisions.into_iter().zip(took) {
-            outcomes.push(self.outcome(target, decision, is_confirmed, took, verdict, &logs).await);
+            outcomes.push(self.outcome(target, decision, is_confirmed, took, verdict, (&logs, &mut near)).await);
         }
         Ok(outcomes)
     }
@@ -104,25 +107,49 @@ impl Waiter<'_> {
         is_confirmed: bool,
         took: Duration,
         verdict: Verdict,
-        logs: &Logs,
+        (logs, near): (&Logs, &mut NearNames),
     ) -> Outcome {
-        let end = match decision.state {
+        let mut end = match decision.state {
             State::Done => End::Done,
-            State::Failed(failure) if is_confirmed => {
-                End::Failed(decide::Failure { code: printable(&failure.code), message: clean(&failure.message) })
+            State::Failed(fault) if is_confirmed => {
+                End::Failed(Fault { code: printable(&fault.code), message: clean(&fault.message) })
             }
             _ if verdict == Verdict::TimedOut => End::TimedOut,
             _ => End::Unfinished,
         };
+        let mut what = clean(&decision.what);
         let mut details = Vec::new();
         if matches!(end, End::Failed(_) | End::TimedOut) {
             for (index, (trouble, alike)) in groups(&decision.troubles).into_iter().enumerate() {
                 let log = if index < LOGS { logs.read(trouble).await } else { None };
-                details.push(Detail::new(trouble, alike, log));
+                let explanation = &trouble.finding.explanation;
+                let hint = near.hint(self.namespace, explanation.cause, &explanation.message).await;
+                let detail = Detail::new(trouble, alike, &hint, log);
+                if index == 0
+                    && let End::Failed(fault) = &mut end
+                {
+                    // The heading quotes the log as well.
+                    let sentence = clean(&trouble.finding.explanation.message);
+                    [&mut fault.message, &mut what].into_iter().for_each(|text| {
+                        if let Some(before) = text.strip_suffix(&sentence).filter(|_| !sentence.is_empty()) {
+                            *text = format!("{before}{}", detail.message);
+                        }
+                    });
+                }
+                details.push(detail);
             }
         }
+        // Why pods cannot be created is not the trouble of a pod.
+        let is_account_missing = |fault: &&mut Fault| fault.code == Cause::ServiceAccountMissing.as_str();
+        if let End::Failed(fault) = &mut end
+            && details.is_empty()
+            && let Some(fault) = Some(fault).filter(is_account_missing)
+        {
+            let hint = near.hint(self.namespace, Cause::ServiceAccountMissing, &fault.message).await;
+            fault.message = with_hint(&fault.message, &hint);
+        }
         let more = if details.is_empty() { 0 } else { decision.more };
-        Outcome { target, end, what: clean(&decision.what), took, details, more }
+        Outcome { target, end, what, took, details, more }
     }
 }
 
@@ -257,12 +284,8 @@ impl Run<'_> {
     }
 
     fn note_about_jobs(&mut self, note: Option<Note>) {
-        match note {
-            Some(Note::JobsDenied) => self
-                .progress
-                .note("orchestr: you may not read Jobs: their failed pods are waited for until they are gone"),
-            Some(note @ Note::CronJobsDenied) => self.progress.note(&format!("orchestr: {}", note.as_str())),
-            _ => {}
+        if let Some(sentence) = note.and_then(about_jobs) {
+            self.progress.note(&format!("orchestr: {sentence}"));
         }
     }
 
@@ -276,6 +299,15 @@ impl Run<'_> {
             Some(OutageNews::Ended) => self.progress.note("orchestr: the API server answers again"),
             None => {}
         }
+    }
+}
+
+/// The sentence about Jobs that cannot be read. One about events is printed at the end, if they are still missing.
+fn about_jobs(note: Note) -> Option<&'static str> {
+    match note {
+        Note::JobsDenied => Some("you may not read Jobs: their failed pods are waited for until they are gone"),
+        Note::CronJobsDenied | Note::JobsFailed => Some(note.as_str()),
+        Note::EventsDenied | Note::EventsFailed | Note::EventsCut => None,
     }
 }
 
@@ -295,4 +327,21 @@ fn line(target: &str, decision: &Decision, is_read: bool) -> Line {
         }
     }
     Line { target: target.to_owned(), what, is_done, is_read }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_at_once_which_jobs_cannot_be_read() {
+        for (note, sentence) in [
+            (Note::JobsDenied, Some("you may not read Jobs: their failed pods are waited for until they are gone")),
+            (Note::CronJobsDenied, Some(Note::CronJobsDenied.as_str())),
+            (Note::JobsFailed, Some(Note::JobsFailed.as_str())),
+            (Note::EventsFailed, None),
+        ] {
+            assert_eq!(about_jobs(note), sentence, "{note:?}");
+        }
+    }
 }

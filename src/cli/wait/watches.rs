@@ -25,11 +25,12 @@ use crate::{
 };
 
 use super::{
-    decide::{Begun, Decision, Facts, Gone, decide},
+    decide::{Decision, decide},
+    facts::{Facts, Gone},
     newest::Revision,
     observed::Observed,
-    outlook::Limits,
-    target::{Kind, Target},
+    outlook::{Begun, Limits},
+    target::{Kind, Target, Watched},
     workload::Workload,
 };
 
@@ -63,15 +64,6 @@ pub(super) struct TargetState {
 }
 
 type PodEntry = Result<Box<Observed>, UndecodablePod>;
-
-/// What to watch for a target.
-pub(super) struct Watched {
-    pub(super) target: Target,
-    /// The UID of the object, and the labels of its pods. Absent for pods.
-    pub(super) workload: Option<(String, String)>,
-    /// The UID of a pod; otherwise empty.
-    pub(super) pod_uid: String,
-}
 
 impl TargetState {
     /// Starts the watches of a target.

@@ -1,19 +1,29 @@
 //! The documents of a YAML stream.
 
-use std::io::BufRead;
+use std::{io::BufRead, marker::PhantomData};
 
 use granit_parser::{ErrorKind, InputIoError};
-use serde::de::DeserializeSeed;
+use serde::{Deserialize, de::DeserializeSeed};
 
 use super::{Document, YamlError};
 
-/// Next line, line separator and paragraph separator. For kubectl, whose YAML is 1.1, these end a line: it writes a text with
-/// one in several lines, without another line break. As line breaks, they do not make the next field a part of the text.
+/// Next line, line separator and paragraph separator. For kubectl, whose YAML is 1.1, these end a line: it writes a
+/// text with one in several lines, without another line break. As line breaks, they do not make the next field a part
+/// of the text.
 const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
+/// Reads the first document of the input, if it has one.
+pub(in crate::cli) fn first_document<T: for<'de> Deserialize<'de>>(
+    input: impl BufRead,
+) -> Result<Option<T>, YamlError> {
+    let mut documents = Documents::new(input);
+    if documents.begin_next()? { documents.deserialize(PhantomData).map(Some) } else { Ok(None) }
+}
 
 /// The documents of a YAML stream, which end at lines that begin with `---`. No other line of YAML may begin so.
 ///
-/// As an iterator of characters it ends at the end of each document, until [`begin_next`](Self::begin_next) begins the next one.
+/// As an iterator of characters it ends at the end of each document, until [`begin_next`](Self::begin_next) begins the
+/// next one.
 pub(in crate::cli) struct Documents<R> {
     input: R,
     line: String,

@@ -6,21 +6,17 @@
 //! instance.
 
 mod documents;
-mod scalar;
 
-use std::{
-    io::{self, BufRead},
-    marker::PhantomData,
-};
+use std::io;
 
-use granit_parser::{ErrorKind, Event, FallibleBufferedInput, Parser, ScanError};
+use granit_parser::{ErrorKind, Event, FallibleBufferedInput, Parser, ScalarStyle, ScanError, Tag};
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor, value::StringDeserializer},
     forward_to_deserialize_any,
 };
 
-pub(super) use documents::Documents;
+pub(super) use documents::{Documents, first_document};
 
 /// How deep YAML may nest; pods come to about a dozen levels.
 const MAX_DEPTH: usize = 64;
@@ -63,12 +59,6 @@ impl From<ScanError> for YamlError {
     fn from(error: ScanError) -> Self {
         Self::of(error.kind(), error.marker().line() as u64)
     }
-}
-
-/// Reads the first document of the input, if it has one.
-pub(super) fn first_document<T: for<'de> Deserialize<'de>>(input: impl BufRead) -> Result<Option<T>, YamlError> {
-    let mut documents = Documents::new(input);
-    if documents.begin_next()? { documents.deserialize(PhantomData).map(Some) } else { Ok(None) }
 }
 
 /// A document as a deserializer of self-describing values.
@@ -143,7 +133,7 @@ impl<'de, C: Iterator<Item = Result<char, ErrorKind>>> Deserializer<'de> for &mu
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
         match self.next_of_content()? {
-            Event::Scalar(text, style, _, tag) => scalar::visit(text.into_owned(), style, tag.as_deref(), visitor),
+            Event::Scalar(text, style, _, tag) => visit_scalar(text.into_owned(), style, tag.as_deref(), visitor),
             Event::SequenceStart(..) => self.visit(Event::SequenceEnd, |elements| visitor.visit_seq(elements)),
             Event::MappingStart(..) => self.visit(Event::MappingEnd, |elements| visitor.visit_map(elements)),
             // An empty document.
@@ -199,6 +189,45 @@ impl<'de, C: Iterator<Item = Result<char, ErrorKind>>> MapAccess<'de> for &mut E
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, YamlError> {
         seed.deserialize(&mut *self.document)
     }
+}
+
+/// Visits a scalar as text, unless it is a plain one that kubectl writes for another value.
+fn visit_scalar<'de, V: Visitor<'de>>(
+    text: String,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    visitor: V,
+) -> Result<V::Value, YamlError> {
+    let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.core_suffix() == Some("str"));
+    match text.as_str() {
+        _ if is_text => visitor.visit_string(text),
+        "" | "~" | "null" | "Null" | "NULL" => visitor.visit_unit(),
+        "true" | "True" | "TRUE" => visitor.visit_bool(true),
+        "false" | "False" | "FALSE" => visitor.visit_bool(false),
+        _ => match number(&text) {
+            Some(Number::Unsigned(number)) => visitor.visit_u64(number),
+            Some(Number::Signed(number)) => visitor.visit_i64(number),
+            Some(Number::Float(number)) => visitor.visit_f64(number),
+            None => visitor.visit_string(text),
+        },
+    }
+}
+
+enum Number {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+}
+
+/// A number as JSON has it. Others, such as `0x1f`, `.5` and `12e400`, are text.
+fn number(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let has_leading_zero = digits.starts_with('0') && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) || has_leading_zero {
+        return None;
+    }
+    let float = || text.parse().ok().filter(|float: &f64| float.is_finite()).map(Number::Float);
+    text.parse().map(Number::Unsigned).or_else(|_| text.parse().map(Number::Signed)).ok().or_else(float)
 }
 
 #[cfg(test)]

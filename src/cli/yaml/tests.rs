@@ -1,4 +1,7 @@
-use std::io::{BufReader, Read};
+use std::{
+    io::{BufReader, Read},
+    marker::PhantomData,
+};
 
 use serde_json::{Value, json};
 

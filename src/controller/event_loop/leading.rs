@@ -24,7 +24,7 @@ impl Controller {
             self.dispatcher.stand_down();
         }
         if term.is_some() {
-            self.reconciler.begin_term(tokio::time::Instant::now());
+            self.reconciler.begin_term(tokio::time::Instant::now(), self.clock.now());
         }
         self.term = term;
         term.is_some()

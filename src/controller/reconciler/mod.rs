@@ -149,8 +149,9 @@ impl Reconciler {
 
     /// This replica begins to lead, perhaps again. What it has read in an earlier term may have changed since, because a
     /// follower reads nothing, so it is read again as after a start, unless it cannot have changed.
-    pub(super) fn begin_term(&mut self, now: Instant) {
+    pub(super) fn begin_term(&mut self, now: Instant, wall: Timestamp) {
         self.jobs.begin_term();
+        self.evidence.begin_term(now, wall);
         self.workloads.forget_readings(now);
     }
 
@@ -256,6 +257,7 @@ impl Reconciler {
     ) -> Reconciled {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
+        let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
         let context = JudgeContext {
             thresholds: &settings.thresholds,
@@ -263,6 +265,8 @@ impl Reconciler {
             stored: &resumable.as_ref().map(StoredProblems::of).unwrap_or_default(),
             is_replaced: &|pod| self.index.is_replaced(pod),
             events: &|pod| self.evidence.about(pod),
+            port_holder: &|pod| self.index.port_holder(view, pod),
+            revision: &|pod| rollouts.borrow_mut().template(&self.index, pod, key, now),
             now,
             wall,
         };
@@ -271,15 +275,20 @@ impl Reconciler {
         let Verdicts { mut found, ignored, warnings: denied_jobs, mut recheck, unread, queries: jobs, wait_until } =
             verdicts;
         if let Some(until) = wait_until {
-            return Reconciled { jobs, ..Reconciled::postponed(until) };
+            let (rollouts, _) = rollouts.borrow_mut().take();
+            return Reconciled { jobs, rollouts, ..Reconciled::postponed(until) };
         }
         object.unread_jobs = unread;
         if let Some(status) = &resumable {
             self.workloads.resume(key, status, now);
         }
         let previous = object.status.as_ref().map(KnownStatus::head);
-        let Reported { mut missing, ignored: mut ignored_missing, recheck: missing_at } =
-            self.workloads.report(key, &|namespace, labels| self.index.selects(view, namespace, labels), wall);
+        let Reported { mut missing, ignored: mut ignored_missing, recheck: missing_at } = self.workloads.report(
+            key,
+            &|namespace, labels| self.index.selects(view, namespace, labels),
+            &|namespace, job| self.index.pods_of(namespace, "Job", job).pods > 0,
+            wall,
+        );
         recheck = recheck.into_iter().chain(missing_at).min();
         missing.retain(|own| {
             let is_ignored = settings.ignores(ProblemKind::Missing, own.reason);
@@ -300,7 +309,7 @@ impl Reconciler {
             .chain(self.namespaces.warning())
             .chain(denied_jobs)
             .chain(unchecked)
-            .chain(self.rollouts.warning(key));
+            .chain(rollouts.borrow().warning(key));
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -329,7 +338,6 @@ impl Reconciler {
         }
 
         let awaited = self.namespaces.awaited_until(now);
-        let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
         let policy = settings.logs.as_ref();
         let asker = self.log_requests.asker(key);
         let masking = self.masked_texts.masking(&key.namespace, policy.map(Arc::as_ref));

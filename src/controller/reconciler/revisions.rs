@@ -1,10 +1,12 @@
-//! Which revision of a pod's owner fails, and how it differs from the one before.
+//! Which revision of a pod's owner fails, how it differs from the one before, and what its pod template says.
+
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use crate::{
     api::NamespacedName,
-    diagnosis::{owner_names, revision_name},
+    diagnosis::{TemplateChanges, owner_names, revision_hash, revision_name},
     index::Index,
     pods::Pod,
     report::{Comparison, FailingRevision, Workload},
@@ -32,6 +34,34 @@ impl<'a> RolloutRequests<'a> {
         answer.comparison
     }
 
+    /// What is known of the pod template of a pod's revision, compared with an earlier one that is healthy, if there is one.
+    pub(super) fn template(
+        &mut self,
+        index: &Index,
+        pod: &Pod,
+        object: &NamespacedName,
+        now: Instant,
+    ) -> Option<Arc<TemplateChanges>> {
+        let (kind, name) = owner_names(pod)?;
+        let hash = revision_hash(pod)?;
+        let before = index.healthy_before(&pod.namespace, kind, name, hash);
+        let compared = before.and_then(|before| self.ask(RolloutQuery::new(pod, hash, Some(&before))?, object, now));
+        let comparison = match (before, compared) {
+            (Some(_), Some(comparison)) => comparison,
+            // Without an earlier revision, or if that has turned out to be newer.
+            _ => self.ask(RolloutQuery::new(pod, hash, None)?, object, now)?,
+        };
+        match comparison {
+            Comparison::Compared(changes) => Some(changes),
+            Comparison::Unknown | Comparison::TooLarge => None,
+        }
+    }
+
+    /// Which right is missing for what this object asked.
+    pub(super) fn warning(&self, object: &NamespacedName) -> Option<String> {
+        self.rollouts.warning(object)
+    }
+
     /// The queries to start, and whether a comparison is lacking.
     pub(super) fn take(&mut self) -> (Vec<RolloutQuery>, bool) {
         (std::mem::take(&mut self.queries), self.lacks)
@@ -50,7 +80,7 @@ pub(super) fn workload(
     let Some((kind, name)) = owner_names(pod) else { return Workload { of: 1, revision: None } };
     let revision = revision.and_then(|hash| {
         let before = index.healthy_before(&pod.namespace, kind, name, hash)?;
-        let comparison = match RolloutQuery::new(pod, hash, &before) {
+        let comparison = match RolloutQuery::new(pod, hash, Some(&before)) {
             Some(query) => compare(query)?,
             None => Comparison::Unknown,
         };

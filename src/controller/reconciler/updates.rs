@@ -14,6 +14,7 @@ use crate::{
     logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     namespaces::WatchedNamespace,
     pods::WatchedPod,
+    revisions::{RevisionKey, RevisionReading},
     watch::{WENT_BACK, WatchUpdate},
 };
 
@@ -24,9 +25,8 @@ use super::{
         log_requests::DueRead,
         masked_texts::MaskAnswer,
         namespaces::NewAnnotations,
-        rollouts::{RolloutKey, RolloutReading},
         watch_health::Scope,
-        workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_failed_creation},
+        workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_about_missing_pods},
     },
     Reconciler,
 };
@@ -189,6 +189,7 @@ impl Reconciler {
             match self.evidence.apply(&scope, update, now, wall) {
                 NewEvidence::Nothing => {}
                 NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
+                NewEvidence::AboutClaim(namespace, name) => views.extend(self.index.views_of_claim(&namespace, &name)),
                 NewEvidence::AboutController(event) => about_controllers.push(*event),
                 NewEvidence::ConcernsAll => concerns_all = true,
             }
@@ -242,7 +243,7 @@ impl Reconciler {
     ) -> Vec<NamespacedName> {
         let namespace = &event.involved.namespace;
         let is_selected = || self.index.views_of_namespace(namespace).next().is_some();
-        if is_failed_creation(event) && is_selected() && self.workloads.on_event(event, now, wall) {
+        if is_about_missing_pods(event) && is_selected() && self.workloads.on_event(event, now, wall) {
             self.viewers(self.index.views_of_namespace(namespace).collect())
         } else {
             Vec::new()
@@ -287,8 +288,8 @@ impl Reconciler {
     /// Stores the result of a comparison of revisions. Returns the objects that wait for it.
     pub(in crate::controller) fn rollout_read(
         &mut self,
-        key: &RolloutKey,
-        reading: RolloutReading,
+        key: &RevisionKey,
+        reading: RevisionReading,
         now: Instant,
     ) -> HashSet<NamespacedName> {
         self.rollouts.answered(key, reading, now)

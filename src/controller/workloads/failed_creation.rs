@@ -1,4 +1,4 @@
-//! Events that say that a workload could not create a pod.
+//! Events that say that a workload could not create a pod, or that a deadline ended the pods of a Job.
 
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ use super::key::{WorkloadKey, WorkloadKind};
 
 /// The reason of the events of all these controllers.
 pub(super) const FAILED_CREATE: &str = "FailedCreate";
+/// The reason of the event about a Job that its `activeDeadlineSeconds` ended, and of its condition Failed.
+pub(super) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// What the recorder puts before the message if similar events are frequent.
 const COMBINED: &str = "(combined from similar events): ";
 /// What a sentence about a quota begins with, before its name.
@@ -45,15 +47,19 @@ pub(super) struct FailedCreation {
     pub(super) is_old: bool,
 }
 
-/// Whether a controller could not create a pod.
-pub(in crate::controller) fn is_failed_creation(event: &Event) -> bool {
-    event.reason == FAILED_CREATE && WorkloadKind::from_name(&event.involved.kind).is_some()
+/// Whether a controller could not create a pod, or a deadline has ended the pods of a Job.
+pub(in crate::controller) fn is_about_missing_pods(event: &Event) -> bool {
+    match WorkloadKind::from_name(&event.involved.kind) {
+        Some(WorkloadKind::Job) => matches!(event.reason.as_str(), FAILED_CREATE | DEADLINE_EXCEEDED),
+        Some(_) => event.reason == FAILED_CREATE,
+        None => false,
+    }
 }
 
-/// The workload that an event names, if the event says that a pod could not be created.
+/// The workload that an event names, if it may miss pods because of what the event says.
 pub(super) fn workload_of(event: &Event) -> Option<WorkloadKey> {
     let involved = &event.involved;
-    let kind = WorkloadKind::from_name(&involved.kind).filter(|_| event.reason == FAILED_CREATE)?;
+    let kind = WorkloadKind::from_name(&involved.kind).filter(|_| is_about_missing_pods(event))?;
     let is_valid = is_object_name(&involved.namespace) && is_object_name(&involved.name) && !involved.uid.is_empty();
     is_valid.then(|| WorkloadKey {
         namespace: involved.namespace.clone(),
@@ -82,10 +88,27 @@ fn stateful_pod(message: &str) -> Option<&str> {
     before.rsplit_once("Pod ").filter(|_| is_creation).map(|(_, pod)| pod)
 }
 
+/// Whether a ResourceQuota is the cause.
+fn is_of_quota(cause: Cause) -> bool {
+    matches!(cause, Cause::QuotaExceeded | Cause::QuotaRequires)
+}
+
 impl Refusal {
+    /// The pods of a Job are gone, because it ran longer than this number of seconds.
+    pub(super) fn deadline(seconds: Option<i64>) -> Self {
+        let deadline = seconds.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
+        let detail = format!("the Job ran into its deadline{deadline}, which ended its pods");
+        Self { cause: Cause::DeadlineExceeded, detail, subject: None }
+    }
+
+    /// The reason of the incident.
+    pub(super) fn reason(&self) -> &'static str {
+        if self.cause == Cause::DeadlineExceeded { DEADLINE_EXCEEDED } else { FAILED_CREATE }
+    }
+
     pub(super) fn new(namespace: &str, message: &str) -> Self {
         let (cause, detail) = classify_failed_create(message);
-        let quota = refusing_quota(message).filter(|_| cause == Cause::QuotaExceeded);
+        let quota = refusing_quota(message).filter(|_| is_of_quota(cause));
         Self { cause, detail, subject: quota.map(|name| quota_subject(namespace, name)) }
     }
 
@@ -96,7 +119,7 @@ impl Refusal {
         let detail = [" pods exist: ", " pod exists: "].into_iter().filter_map(after).max_by_key(|detail| detail.len());
         let detail = detail.unwrap_or_default();
         let quota = detail.strip_prefix(RESOURCE_QUOTA).and_then(|rest| rest.split_once(' ')).map(|(name, _)| name);
-        let quota = quota.filter(|name| cause == Cause::QuotaExceeded && is_object_name(name));
+        let quota = quota.filter(|name| is_of_quota(cause) && is_object_name(name));
         let subject = quota.map(|name| quota_subject(namespace, name.to_owned()));
         Self { cause, detail: detail.to_owned(), subject }
     }
@@ -138,11 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn only_failed_creations_of_pods_concern_a_workload() {
+    fn only_failed_creations_and_deadlines_concern_a_workload() {
         assert_eq!(workload_of(&event("ReplicaSet", "api-5d9f", "")).unwrap().name, "api-5d9f");
         for kind in ["StatefulSet", "DaemonSet", "Job", "ReplicationController"] {
             assert_eq!(workload_of(&event(kind, "api", "")).unwrap().kind.as_str(), kind);
         }
+        let deadline = |kind| Event { reason: "DeadlineExceeded".to_owned(), ..event(kind, "api", "") };
+        assert!(workload_of(&deadline("Job")).is_some() && workload_of(&deadline("ReplicaSet")).is_none());
         for kind in ["CronJob", "Deployment", "Pod", "replicaset", ""] {
             assert_eq!(workload_of(&event(kind, "api", "")), None, "{kind}");
         }

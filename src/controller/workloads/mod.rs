@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(super) use self::{
-    failed_creation::is_failed_creation,
+    failed_creation::is_about_missing_pods,
     key::WorkloadKey,
     read::{WorkloadQuery, WorkloadReading, read},
     report::Reported,

@@ -10,7 +10,10 @@ use crate::{
     diagnosis::workload_owner,
 };
 
-use super::{failed_creation::Refusal, key::WorkloadKind};
+use super::{
+    failed_creation::{DEADLINE_EXCEEDED, Refusal},
+    key::WorkloadKind,
+};
 
 /// The most labels of a pod template that are kept.
 const LABELS: usize = 64;
@@ -29,7 +32,7 @@ pub(in crate::controller) struct Workload {
     /// The annotations of its pods that are about ownership.
     pub(super) ownership: Option<Box<Ownership>>,
     pub(super) existence: Existence,
-    /// When it first failed to create a pod, and why, if its status says so.
+    /// When it first failed to create a pod, or a deadline ended the Job, and why, if its status says so.
     pub(super) failure: Option<(Option<Timestamp>, Refusal)>,
     /// How many pods of a Job have failed. After a failure it waits before it creates the next pod.
     pub(super) failed: u64,
@@ -49,6 +52,21 @@ pub(in crate::controller) enum Existence {
         missing: u64,
         of: u64,
     },
+    /// A deadline has ended the Job, so these will never exist.
+    Ended {
+        of: u64,
+    },
+}
+
+impl Existence {
+    /// How many pods are missing of how many.
+    pub(super) fn numbers(self) -> (u64, u64) {
+        match self {
+            Self::Complete => (0, 0),
+            Self::Missing { missing, of } | Self::Unclear { missing, of } => (missing, of),
+            Self::Ended { of } => (of, of),
+        }
+    }
 }
 
 /// A workload in JSON. The fields of all kinds.
@@ -61,6 +79,7 @@ pub(super) struct SpecJson {
     parallelism: Option<i64>,
     completions: Option<i64>,
     suspend: Option<bool>,
+    active_deadline_seconds: Option<i64>,
     pod_management_policy: Option<String>,
     template: Option<TemplateJson>,
 }
@@ -108,7 +127,15 @@ impl Workload {
         let mut ownership = Ownership::default();
         annotations.into_iter().flatten().for_each(|(name, value)| ownership.set(name, Some(value)));
         let name = metadata.name.as_deref().unwrap_or_default();
-        let failure = json.status.as_ref().and_then(StatusJson::failure);
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let failure = json.status.as_ref().and_then(|status| {
+            let (condition, refusal) = match (kind, status.failure()) {
+                (_, Some(own)) => (own, Refusal::new(namespace, own.message.as_deref().unwrap_or_default())),
+                (WorkloadKind::Job, None) => (status.deadline()?, Refusal::deadline(json.spec.active_deadline_seconds)),
+                _ => return None,
+            };
+            Some((condition.last_transition_time.as_ref().map(|time| time.0), refusal))
+        });
         let is_deleting = metadata.deletion_timestamp.is_some();
         let existence = match &json.status {
             _ if is_deleting => Existence::Complete,
@@ -124,11 +151,7 @@ impl Workload {
             is_ignored: ignored.is_some_and(|value| value == "true"),
             ownership: ownership.non_empty(),
             existence,
-            failure: failure.map(|failure| {
-                let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                let refusal = Refusal::new(namespace, failure.message.as_deref().unwrap_or_default());
-                (failure.last_transition_time.as_ref().map(|time| time.0), refusal)
-            }),
+            failure,
             failed: json.status.as_ref().map_or(0, |status| count(status.failed)),
         }
     }
@@ -137,6 +160,13 @@ impl Workload {
 impl StatusJson {
     fn is_true(&self, kind: &str) -> bool {
         self.conditions.iter().flatten().any(|own| own.kind == kind && own.status == "True")
+    }
+
+    /// The condition Failed of a Job that its deadline has ended.
+    fn deadline(&self) -> Option<&ConditionJson> {
+        self.conditions.iter().flatten().find(|own| {
+            own.kind == "Failed" && own.status == "True" && own.reason.as_deref() == Some(DEADLINE_EXCEEDED)
+        })
     }
 
     /// The condition ReplicaFailure of a ReplicaSet or ReplicationController that cannot create pods.
@@ -153,6 +183,9 @@ fn existence(kind: WorkloadKind, spec: &SpecJson, status: &StatusJson, named_pod
             (count(spec.replicas.or(Some(1))), count(status.replicas))
         }
         WorkloadKind::DaemonSet => (count(status.desired_number_scheduled), count(status.current_number_scheduled)),
+        WorkloadKind::Job if status.deadline().is_some() => {
+            return Existence::Ended { of: left_of_job(spec, status).max(1) };
+        }
         WorkloadKind::Job => (wanted_by_job(spec, status), count(status.active)),
     };
     // Only Jobs have this field in the version of the API that is read. Some of them wait for these pods.
@@ -182,9 +215,11 @@ fn existence(kind: WorkloadKind, spec: &SpecJson, status: &StatusJson, named_pod
 fn wanted_by_job(spec: &SpecJson, status: &StatusJson) -> u64 {
     let has_ended =
         ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"].iter().any(|kind| status.is_true(kind));
-    if has_ended || spec.suspend == Some(true) {
-        return 0;
-    }
+    if has_ended || spec.suspend == Some(true) { 0 } else { left_of_job(spec, status) }
+}
+
+/// How many pods of a Job would run if nothing held it back.
+fn left_of_job(spec: &SpecJson, status: &StatusJson) -> u64 {
     let (parallelism, succeeded) = (count(spec.parallelism.or(Some(1))), count(status.succeeded));
     match spec.completions {
         // A Job with a work queue creates no pods after the first has succeeded.
@@ -290,7 +325,7 @@ mod tests {
         let missing = |spec, status| match existence_of(WorkloadKind::Job, spec, status, None) {
             Existence::Complete => (0, 0),
             Existence::Missing { missing, of } => (missing, of),
-            Existence::Unclear { .. } => panic!(),
+            Existence::Unclear { .. } | Existence::Ended { .. } => panic!(),
         };
         let of_ten = || json!({"parallelism": 4, "completions": 10});
         let ended = |kind| json!({"conditions": [{"type": kind, "status": "True"}]});

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{batch::v1::CronJob, core::v1::Pod},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::{Api, Client, api::ListParams, core::PartialObjectMeta};
 use tokio::time::timeout;
 
+use crate::api::is_object_name;
+
 use super::{
     key::{WorkloadKey, WorkloadKind},
-    object::{Workload, WorkloadJson},
+    object::{Existence, Workload, WorkloadJson},
 };
 
 /// How long one read may take.
@@ -46,7 +52,8 @@ pub(in crate::controller) enum WorkloadReading {
     Unavailable,
 }
 
-/// Reads a workload, and for a StatefulSet whether the pod exists that could not be created.
+/// Reads a workload; for a StatefulSet, whether the pod exists that could not be created; and for a Job that its deadline
+/// ended, its CronJob.
 pub(in crate::controller) async fn read(client: &Client, query: &WorkloadQuery) -> WorkloadReading {
     let WorkloadKey { namespace, kind, name, uid } = &query.key;
     let api: Api<WorkloadJson> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
@@ -63,7 +70,38 @@ pub(in crate::controller) async fn read(client: &Client, query: &WorkloadQuery) 
         },
         _ => None,
     };
-    WorkloadReading::Read(Box::new(Workload::new(*kind, &workload, named_pod_exists)))
+    let mut read = Workload::new(*kind, &workload, named_pod_exists);
+    if let (Existence::Ended { .. }, Some((Some(failed), _))) = (read.existence, &read.failure) {
+        match has_succeeded_since(client, &workload, *failed).await {
+            Ok(true) => read.existence = Existence::Complete,
+            Ok(false) => {}
+            Err(reading) => return reading,
+        }
+    }
+    WorkloadReading::Read(Box::new(read))
+}
+
+/// Whether a later run of a failed Job's CronJob has succeeded.
+async fn has_succeeded_since(client: &Client, job: &WorkloadJson, failed: Timestamp) -> Result<bool, WorkloadReading> {
+    let mut owners = job.metadata.owner_references.iter().flatten();
+    let is_cron_job = |own: &&OwnerReference| {
+        own.controller == Some(true) && own.kind == "CronJob" && own.api_version.starts_with("batch/")
+    };
+    let Some(owner) = owners.find(is_cron_job).filter(|owner| is_object_name(&owner.name)) else { return Ok(false) };
+    let api: Api<CronJob> = Api::namespaced(client.clone(), job.metadata.namespace.as_deref().unwrap_or_default());
+    let cron_job = match timeout(TIMEOUT, api.get(&owner.name)).await {
+        Ok(Ok(cron_job)) if cron_job.metadata.uid.as_ref() == Some(&owner.uid) => cron_job,
+        Ok(Ok(_)) => return Ok(false),
+        Ok(Err(error)) => {
+            return match unread(error) {
+                WorkloadReading::Gone => Ok(false),
+                reading => Err(reading),
+            };
+        }
+        Err(_) => return Err(WorkloadReading::Unavailable),
+    };
+    let succeeded = cron_job.status.and_then(|status| status.last_successful_time);
+    Ok(succeeded.is_some_and(|time| time.0 > failed))
 }
 
 /// Lists the pod, because the operator has no right to get pods.

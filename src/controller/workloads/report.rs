@@ -12,8 +12,9 @@ use crate::{
 
 use super::{
     OwnerKey, Workloads,
-    failed_creation::{FAILED_CREATE, Refusal},
+    failed_creation::Refusal,
     key::WorkloadKey,
+    object::Existence,
     state::{Known, Resumed, TOLERATED},
 };
 
@@ -24,6 +25,8 @@ const UNREAD: Duration = Duration::from_secs(10 * 60);
 /// Whether an object selects pods of a namespace with these labels.
 type Selects<'s> = dyn Fn(&str, &Labels) -> bool + 's;
 type Labels = [(String, String)];
+/// Whether a Job in a namespace has pods.
+type HasPods<'s> = dyn Fn(&str, &str) -> bool + 's;
 
 /// What an object's status says about missing pods.
 #[derive(Debug, Default)]
@@ -60,12 +63,17 @@ impl Workloads {
         &self,
         object: &NamespacedName,
         selects: &Selects<'_>,
+        job_has_pods: &HasPods<'_>,
         wall: Timestamp,
     ) -> Reported {
         let mut groups = BTreeMap::<OwnerKey, Group<'_>>::new();
         for (key, state) in &self.known {
             let group = |owner: &Owner| (key.namespace.clone(), owner.clone());
             match state.known() {
+                // What is wrong with a failed Job is reported with its failed pods, if it has any.
+                Some(Known::Read { workload, .. })
+                    if matches!(workload.existence, Existence::Ended { .. })
+                        && job_has_pods(&key.namespace, &key.name) => {}
                 Some(Known::Read { workload, missing, of, refusal }) if selects(&key.namespace, &workload.labels) => {
                     let group = groups.entry(group(&workload.owner)).or_default();
                     if workload.is_ignored {
@@ -162,7 +170,7 @@ impl Group<'_> {
             namespace,
             owner,
             controllers,
-            reason: FAILED_CREATE,
+            reason: refusal.reason(),
             since,
             tolerated: TOLERATED,
             missing,

@@ -230,7 +230,8 @@ impl State {
         let before = (self.shortage, self.resumed.is_some());
         let found = self.certain(kind, &workload, now);
         match found {
-            Existence::Missing { missing, of } => {
+            Existence::Missing { .. } | Existence::Ended { .. } => {
+                let (missing, of) = found.numbers();
                 let since = self.shortage.map(|shortage| shortage.since);
                 let since = since.unwrap_or_else(|| self.began(&workload, wall));
                 self.shortage = Some(Shortage { missing, of, since });
@@ -246,7 +247,7 @@ impl State {
                 self.resumed_refusal = None;
             }
         }
-        if matches!(found, Existence::Missing { .. }) {
+        if matches!(found, Existence::Missing { .. } | Existence::Ended { .. }) {
             self.resumed_refusal = self.resumed.take().map(|resumed| resumed.refusal).or(self.resumed_refusal.take());
         }
         let is_same = self.workload.as_ref() == Some(&workload);
@@ -337,6 +338,8 @@ impl State {
     fn refusal<'a>(&'a self, workload: &'a Workload) -> &'a Refusal {
         let resumed = self.resumed.as_ref().map(|resumed| &resumed.refusal).or(self.resumed_refusal.as_ref());
         match (&self.event, &workload.failure) {
+            // The event may be of an earlier failure to create a pod.
+            (_, Some((_, refusal))) if matches!(workload.existence, Existence::Ended { .. }) => refusal,
             (Some(event), _) => &event.refusal,
             (None, Some((_, refusal))) => refusal,
             (None, None) => resumed.unwrap_or(&NO_REFUSAL),

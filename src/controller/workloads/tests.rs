@@ -112,7 +112,7 @@ impl Sequence {
     }
 
     fn report(&self) -> Reported {
-        self.workloads.report(&NamespacedName::new("ns", "object"), &|_, _| true, self.wall)
+        self.workloads.report(&NamespacedName::new("ns", "object"), &|_, _| true, &|_, _| false, self.wall)
     }
 
     fn missing(&self) -> Vec<MissingPods> {
@@ -451,7 +451,8 @@ fn continues_an_incident_until_its_workload_was_read() {
         };
         assert_eq!(found(&sequence), Some((3, wall(-500), Cause::QuotaExceeded)));
         assert_eq!(sequence.missing()[0].explanation.message, "0 of 3 pods exist: the quota is exceeded");
-        let others = sequence.workloads.report(&NamespacedName::new("ns", "other"), &|_, _| true, sequence.wall);
+        let others =
+            sequence.workloads.report(&NamespacedName::new("ns", "other"), &|_, _| true, &|_, _| false, sequence.wall);
         assert!(others.missing.is_empty(), "its status does not list it");
         assert_eq!(sequence.reads(), ["api-5d9f"]);
         let unnamed = WorkloadKey { uid: String::new(), ..replica_set_key() };
@@ -568,8 +569,8 @@ fn reports_only_selected_pods_without_exclusion() {
     sequence.refused("api-5d9f", replica_set("api-5d9f", 0, 3, Some(-60)));
     let object = NamespacedName::new("ns", "object");
     let selected = |namespace: &str, labels: &[(String, String)]| namespace == "shop" && labels[0].1 == "api";
-    assert_eq!(sequence.workloads.report(&object, &selected, sequence.wall).missing.len(), 1);
-    assert!(sequence.workloads.report(&object, &|_, _| false, sequence.wall).missing.is_empty());
+    assert_eq!(sequence.workloads.report(&object, &selected, &|_, _| false, sequence.wall).missing.len(), 1);
+    assert!(sequence.workloads.report(&object, &|_, _| false, &|_, _| false, sequence.wall).missing.is_empty());
     let WorkloadReading::Read(mut ignored) = replica_set("api-5d9f", 0, 3, Some(-60)) else { panic!() };
     ignored.is_ignored = true;
     sequence.at(2);
@@ -759,5 +760,57 @@ fn an_unlisted_incident_is_unread_until_its_workload_is() {
         assert!(!sequence.workloads.is_unread("shop", &owner) && warnings(&sequence).is_empty());
         let found: Vec<_> = sequence.missing().iter().map(|own| (own.missing, own.since)).collect();
         assert_eq!(found, vec![(3, wall(-7200)); missing]);
+    }
+}
+
+/// A Job that its deadline has ended, and whose pods are gone.
+fn overdue_job() -> WorkloadReading {
+    let failed = json!({"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
+        "message": "Job was active longer than specified deadline", "lastTransitionTime": wall(0).to_string()});
+    workload(
+        WorkloadKind::Job,
+        "sums",
+        json!({"activeDeadlineSeconds": 600}),
+        json!({"failed": 1, "conditions": [failed]}),
+    )
+}
+
+#[test]
+fn a_job_without_pods_is_reported_after_its_deadline() {
+    let deadline = || Event {
+        reason: "DeadlineExceeded".to_owned(),
+        ..event(WorkloadKind::Job, "sums", "Job was active longer than specified deadline", 0)
+    };
+    let mut sequence = Sequence::new();
+    sequence.event(&deadline());
+    assert_eq!(sequence.reads(), ["sums"]);
+    sequence.answer(&key(WorkloadKind::Job, "sums"), overdue_job());
+    assert!(sequence.missing().is_empty(), "its pods may not be gone yet");
+    sequence.at(30);
+    let [own] = sequence.missing().try_into().unwrap();
+    assert_eq!((own.reason, own.missing, own.of), ("DeadlineExceeded", 1, 1));
+    assert_eq!(own.explanation.cause, Cause::DeadlineExceeded);
+    assert_eq!(
+        own.explanation.message,
+        "0 of 1 pod exists: the Job ran into its deadline of 600 s, which ended its pods"
+    );
+    let object = NamespacedName::new("ns", "object");
+    let with_pods = sequence.workloads.report(&object, &|_, _| true, &|_, job| job == "sums", sequence.wall);
+    assert!(with_pods.missing.is_empty(), "the failed pods are reported");
+    sequence.at(90);
+    assert_eq!(sequence.reads(), ["sums"]);
+    sequence.answer(&key(WorkloadKind::Job, "sums"), WorkloadReading::Gone);
+    assert!(sequence.missing().is_empty(), "the Job is gone");
+
+    // An event alone proves nothing: the Job may have completed, or run on.
+    for status in
+        [json!({"active": 1}), json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]})]
+    {
+        let mut sequence = Sequence::new();
+        sequence.event(&deadline());
+        sequence.reads();
+        sequence.answer(&key(WorkloadKind::Job, "sums"), workload(WorkloadKind::Job, "sums", json!({}), status));
+        sequence.at(60);
+        assert!(sequence.missing().is_empty());
     }
 }

@@ -4,7 +4,7 @@
 //! The texts are those of the API server's admission plugins. A webhook or a policy may quote anything in its own message,
 //! so a text proves a cause only at the place where the API server writes it.
 
-use crate::api::Cause;
+use crate::{api::Cause, quantity::Quantity};
 
 use super::{
     super::one_line::{MESSAGE_LIMIT, one_line},
@@ -46,7 +46,8 @@ pub(crate) fn refusing_quota(message: &str) -> Option<String> {
 pub(crate) fn is_full_quota(message: &str) -> bool {
     let message = one_line(message, READ_LIMIT);
     let usages = exceeded(Refusal::of(&message).error).and_then(|(_, usage)| usages(usage));
-    let fits = |own: &Usage<'_>| Some(quantity(own.requested)? <= quantity(own.limit)?);
+    let milli = |text: &str| Quantity::parse(text).map(Quantity::milli);
+    let fits = |own: &Usage<'_>| Some(milli(own.requested)? <= milli(own.limit)?);
     usages.is_some_and(|usages| usages.iter().all(|own| fits(own).unwrap_or(true)))
 }
 
@@ -97,7 +98,7 @@ fn quota(error: &str, what: &str) -> Classified {
     let sentence = if let Some((name, usage)) = exceeded(error) {
         format!("the ResourceQuota {name} is exceeded: {}", usage_of(usage).unwrap_or_else(|| usage.to_owned()))
     } else if let Some((name, missing)) = unmet(error) {
-        format!("the ResourceQuota {name} requires {what} to specify {missing}")
+        return Some((Cause::QuotaRequires, format!("the ResourceQuota {name} requires {what} to specify {missing}")));
     } else if let Some(resources) = error.strip_prefix("insufficient quota to consume: ") {
         format!("no ResourceQuota of the namespace allows {what} to consume {resources}")
     } else {
@@ -152,32 +153,6 @@ impl<'a> Usage<'a> {
 
 fn amount<'a>(list: &'a str, resource: &str) -> Option<&'a str> {
     list.split(',').filter_map(|item| item.split_once('=')).find(|(name, _)| *name == resource).map(|(_, own)| own)
-}
-
-/// A quantity such as `500m`, `2` or `1Gi`.
-fn quantity(text: &str) -> Option<f64> {
-    const SUFFIXES: [(&str, f64); 16] = [
-        ("n", 1e-9),
-        ("u", 1e-6),
-        ("m", 1e-3),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("P", 1e15),
-        ("E", 1e18),
-        ("Ki", 1024.0),
-        ("Mi", 1_048_576.0),
-        ("Gi", 1_073_741_824.0),
-        ("Ti", 1_099_511_627_776.0),
-        ("Pi", 1_125_899_906_842_624.0),
-        ("Ei", 1_152_921_504_606_846_976.0),
-        ("", 1.0),
-    ];
-    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (_, factor) = SUFFIXES.iter().find(|(own, _)| *own == suffix)?;
-    Some(number.parse::<f64>().ok()? * factor)
 }
 
 fn pod_security(error: &str) -> Classified {
@@ -283,7 +258,7 @@ mod tests {
         classifies(
             "Error creating: pods \"a-1\" is forbidden: failed quota: compute: must specify limits.cpu for: app; \
              limits.memory for: app,proxy",
-            Cause::QuotaExceeded,
+            Cause::QuotaRequires,
             "the ResourceQuota compute requires the pod to specify limits.cpu for: app; limits.memory for: app,proxy",
         );
         classifies(

@@ -4,18 +4,20 @@ use std::fmt::Write as _;
 
 use jiff::SignedDuration;
 
-use crate::{api::Cause, pods::Terminated};
+use crate::{api::Cause, pods::Terminated, quantity::Quantity};
 
 use super::{
     super::{
         container::{Container, Trouble},
         finding::Basis,
         messages::OOM_KILLED,
+        owner::owner_names,
     },
     Found, View,
+    earlier_run::{Killer, hook_failed, killer},
     exit_codes::{after_start, end, run_time},
     failed,
-    kill::{ProbeKill, by_probe},
+    kill::{DELAY, ProbeKill, by_probe, killing_probes},
     name_of,
     parse::after_all,
 };
@@ -66,32 +68,32 @@ fn end_of<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name
         return out_of_memory(view, container, life, name);
     }
     if hook_failed(view, container, life) {
-        return Found::new(
-            Cause::PostStartHook,
-            format!("the postStart hook of {name} failed, so the kubelet killed it"),
-        );
+        return hook(name);
     }
     if !matches!(life.reason.as_str(), "" | "Error" | "Completed") {
         return Found::unknown(lost(life, name));
+    }
+    match killer(view, container, life) {
+        Some(Killer::Probe(kill)) => return killed(view, container, &kill, life, name),
+        Some(Killer::Hook) => return hook(name),
+        None => {}
     }
     let (cause, what) = end(life);
     let mut sentence = format!("{name} {what}");
     if let Some(when) = when(view, container, life) {
         _ = write!(sentence, ", {when}");
     }
-    match cause {
-        Cause::Completed => {
-            sentence.push_str(", but the kubelet restarts it because it should keep running");
-            if has_killing_probe(container) {
-                sentence.push_str("; no event shows whether one of its probes is the cause");
-            }
-        }
-        Cause::Signal if may_be_killed_by_probe(container, life) => {
-            sentence.push_str("; no event shows whether one of its probes is the cause");
-        }
-        _ => {}
+    if cause == Cause::Completed {
+        sentence.push_str(", but the kubelet restarts it because it should keep running");
+    }
+    if may_be_killed_by_probe(container, cause, life) {
+        sentence.push_str("; no event shows whether one of its probes is the cause");
     }
     Found::new(cause, sentence)
+}
+
+fn hook(name: &str) -> Found {
+    Found::new(Cause::PostStartHook, format!("the postStart hook of {name} failed, so the kubelet killed it"))
 }
 
 fn killed<'a>(view: &View<'a>, container: Container<'a>, kill: &ProbeKill<'a>, life: &Terminated, name: &str) -> Found {
@@ -106,7 +108,26 @@ fn killed<'a>(view: &View<'a>, container: Container<'a>, kill: &ProbeKill<'a>, l
     if !kill.answer.is_empty() {
         _ = write!(sentence, ": {}", kill.answer);
     }
+    if has_no_patience(container, kill, life) {
+        match kill.probe.initial_delay {
+            0 => sentence.push_str("; one failure is enough, from the start on"),
+            seconds => _ = write!(sentence, "; one failure is enough, {seconds} s after the start"),
+        }
+        sentence.push_str(", and it has no startup probe");
+    }
     Found::new(kill.cause, sentence)
+}
+
+/// Whether a single failure soon after the start was enough, so that no program that takes a moment to start can pass.
+fn has_no_patience(container: Container<'_>, kill: &ProbeKill<'_>, life: &Terminated) -> bool {
+    const SOON: u32 = 5;
+    let has_startup_probe = container.spec.is_some_and(|spec| spec.startup_probe.is_some());
+    let probe = kill.probe;
+    let is_first = run_time(life).is_some_and(|ran| {
+        let first = probe.initial_delay.saturating_add(probe.period).saturating_add(probe.timeout);
+        ran <= SignedDuration::from_secs(first.into()).saturating_add(kill.grace).saturating_add(DELAY)
+    });
+    !has_startup_probe && probe.failure_threshold <= 1 && probe.initial_delay <= SOON && is_first
 }
 
 fn probe_name(kill: &ProbeKill<'_>) -> &'static str {
@@ -115,8 +136,9 @@ fn probe_name(kill: &ProbeKill<'_>) -> &'static str {
 
 fn out_of_memory<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated, name: &str) -> Found {
     let limit = container.spec.map(|spec| spec.memory_limit.as_str()).filter(|limit| !limit.is_empty());
-    let limit =
+    let mut limit =
         limit.map_or_else(|| "; it has no memory limit of its own".to_owned(), |limit| format!("; limit {limit}"));
+    limit.push_str(&other_limit(view, container).unwrap_or_default());
     if life.exit_code != 137 && life.signal != 9 {
         // The runtime reports OOMKilled if any process of the container was ever killed by the OOM killer. That killer
         // sends SIGKILL, so the main process ended in another way.
@@ -138,6 +160,43 @@ fn out_of_memory<'a>(view: &View<'a>, container: Container<'a>, life: &Terminate
     Found::new(Cause::OutOfMemory, sentence)
 }
 
+/// The memory limit that the container should have, or had in the revision before, if it has less.
+fn other_limit(view: &View<'_>, container: Container<'_>) -> Option<String> {
+    let limits = view.facts.revision.as_ref()?.memory_limits.get(container.status.name.as_str())?;
+    let limit = container.spec?.memory_limit.as_str();
+    let (kind, _) = owner_names(view.pod)?;
+    if !is_equal(&limits.after, limit) {
+        let says = match limits.after.as_str() {
+            "" => format!("its {kind} sets none"),
+            template => format!("its {kind} says {template}"),
+        };
+        // A resize in place, which changes the spec later, adds to the generation.
+        let is_as_created = matches!(view.pod.generation, None | Some(1)) && !view.pod.is_resizing();
+        return Some(if is_as_created {
+            format!("; {says}: something changed the pod at admission")
+        } else {
+            format!("; {says}")
+        });
+    }
+    match limits.before.as_deref()? {
+        "" if !limit.is_empty() => Some("; the revision before set none".to_owned()),
+        before if quantity(before)? > quantity(limit)? => {
+            Some(format!("; the limit was {before} in the revision before"))
+        }
+        _ => None,
+    }
+}
+
+fn quantity(limit: &str) -> Option<i128> {
+    Quantity::parse(limit).map(Quantity::milli)
+}
+
+/// Whether two limits are the same. Of what is no quantity, nothing is said.
+fn is_equal(one: &str, other: &str) -> bool {
+    let known = |text: &str| text.is_empty() || quantity(text).is_some();
+    one == other || !known(one) || !known(other) || quantity(one).is_some() && quantity(one) == quantity(other)
+}
+
 /// How long the instances ran that ended like this one.
 fn when(view: &View<'_>, container: Container<'_>, life: &Terminated) -> Option<String> {
     let present = container.status.state.terminated.as_ref();
@@ -147,19 +206,6 @@ fn when(view: &View<'_>, container: Container<'_>, life: &Terminated) -> Option<
         view.pod.history.run_times(&container.status.name).map(|seconds| SignedDuration::from_secs(seconds.into()));
     let times: Vec<_> = lives.filter_map(run_time).chain(seen).collect();
     after_start(&times)
-}
-
-/// Whether an event says that the postStart hook failed during this instance.
-fn hook_failed(view: &View<'_>, container: Container<'_>, life: &Terminated) -> bool {
-    let (Some(started), Some(finished)) = (life.started, life.finished) else { return false };
-    let slack = SignedDuration::from_secs(2);
-    view.facts.events.iter().any(|event| {
-        let is_own = event.involved.container == container.status.name && event.reason == "FailedPostStartHook";
-        is_own
-            && event
-                .last
-                .is_some_and(|last| last.duration_since(started) >= -slack && last.duration_since(finished) <= slack)
-    })
 }
 
 /// The error in the kubelet's message about a lifecycle hook, which names the pod before it.
@@ -182,11 +228,7 @@ fn lost(life: &Terminated, name: &str) -> String {
     }
 }
 
-/// Whether it has a probe whose failure makes the kubelet stop it. Many programs exit with 0 then.
-fn has_killing_probe(container: Container<'_>) -> bool {
-    container.spec.is_some_and(|spec| spec.liveness_probe.is_some() || spec.startup_probe.is_some())
-}
-
-fn may_be_killed_by_probe(container: Container<'_>, life: &Terminated) -> bool {
-    has_killing_probe(container) && matches!(life.exit_code, 137 | 143)
+/// Whether the failure of a probe may have made the kubelet stop it. Many programs exit with 0 then.
+fn may_be_killed_by_probe(container: Container<'_>, cause: Cause, life: &Terminated) -> bool {
+    killing_probes(container).next().is_some() && (cause == Cause::Completed || matches!(life.exit_code, 137 | 143))
 }

@@ -17,13 +17,13 @@ const COMBINED: &str = "(combined from similar events): ";
 
 /// The reasons of the events that explain a kind of problem.
 const REASONS: [(ProblemKind, &[&str]); 10] = [
-    (ProblemKind::Crash, &["Unhealthy", "FailedPostStartHook", "FailedPreStopHook", "Failed"]),
+    (ProblemKind::Crash, &["Unhealthy", "Killing", "FailedPostStartHook", "FailedPreStopHook", "Failed"]),
     (ProblemKind::Image, &["Failed", "InspectFailed", "ErrImageNeverPull", "FailedToRetrieveImagePullSecret"]),
     (ProblemKind::Start, &["Failed", "FailedMount", "FailedCreatePodContainer", "FailedPrepareDynamicResources"]),
     (ProblemKind::Creating, &CREATION),
     (ProblemKind::Initializing, &["Unhealthy", "Failed"]),
     (ProblemKind::NotReady, &["Unhealthy", "ProbeWarning", "NodeNotReady"]),
-    (ProblemKind::Unschedulable, &["FailedScheduling", "FailedCreate"]),
+    (ProblemKind::Unschedulable, &["FailedScheduling", "ProvisioningFailed", "FailedCreate"]),
     (ProblemKind::Failed, &["Evicted", "Preempting", "ExceededGracePeriod", "FailedMount", "Unhealthy"]),
     (
         ProblemKind::Terminating,

@@ -8,12 +8,12 @@ use crate::api::Cause;
 use super::{
     super::{
         container::{Container, Trouble},
-        finding::{Explanation, Subject, SubjectKind},
+        finding::{Subject, SubjectKind},
         one_line::{MESSAGE_LIMIT, one_line},
     },
     Found, View,
     evidence::text,
-    image_error::{AMBIGUOUS, DOCKER_HUB, classify, registry},
+    image_error::{DOCKER_HUB, classify, registry},
     name_of,
     parse::quoted,
 };
@@ -35,9 +35,8 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
                 .about(Subject::cluster_wide(SubjectKind::Image, image));
         }
         ("ErrImageNeverPull", _) => {
-            return Found::unknown(format!(
-                "{quoted_image} is not on the node, and imagePullPolicy Never forbids to pull it"
-            ));
+            let sentence = format!("{quoted_image} is not on the node, and imagePullPolicy Never forbids to pull it");
+            return Found::new(Cause::ImageNeverPull, sentence);
         }
         ("RegistryUnavailable", _) => "registry is unavailable",
         (_, "") => {
@@ -78,7 +77,10 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         }
         Cause::ImagePlatform => (format!("{quoted_image} does not exist for the node's platform"), SubjectKind::Image),
         Cause::ImageNameInvalid => (format!("the image name {image} cannot be parsed"), SubjectKind::Image),
-        _ => return Found::unknown(format!("the registry {name} denies access to {quoted_image}: {words}{secrets}")),
+        // No subject: images of several teams may be denied for different causes.
+        _ => {
+            return Found::new(cause, format!("the registry {name} denies access to {quoted_image}: {words}{secrets}"));
+        }
     };
     let found = Found::new(cause, sentence);
     match kind {
@@ -86,13 +88,6 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         SubjectKind::Registry => found.about(Subject::namespaced(kind, namespace, registry(image))),
         _ => found.about(Subject::namespaced(kind, namespace, image)),
     }
-}
-
-/// Whether an explanation without a known cause says that the registry refuses the image: it does not exist, or it requires
-/// credentials. Docker Hub does not tell these apart.
-pub(crate) fn is_image_refused(explanation: &Explanation) -> bool {
-    let message = &explanation.message;
-    explanation.cause == Cause::Unknown && message.starts_with("the registry ") && message.contains(AMBIGUOUS)
 }
 
 /// The host that the runtime could not reach if it is not the registry itself: `Head "https://mirror/v2/…": …`.

@@ -2,8 +2,7 @@
 
 use crate::api::Cause;
 
-/// The cause and a few words about it. Unknown with words if the text fits several causes; none if it says nothing that
-/// is recognised.
+/// The cause and a few words about it. None if the text says nothing that is recognised.
 ///
 /// The names of images and URLs may contain any word, so they are removed first.
 pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String)> {
@@ -72,7 +71,7 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
     }
     let ambiguous = ["repository does not exist or may require", "or it may not exist"];
     if first_of(&words, &ambiguous).is_some() {
-        return found(Cause::Unknown, AMBIGUOUS);
+        return found(Cause::ImageNotFoundOrPrivate, AMBIGUOUS);
     }
     let denied = [
         "401 unauthorized",
@@ -92,7 +91,9 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
     let denied = if is_resolved { None } else { first_of(&words, &denied) };
     if let Some(phrase) = denied {
         // Docker Hub answers this for a repository that does not exist, too.
-        return if is_docker_hub { found(Cause::Unknown, AMBIGUOUS) } else { found(Cause::ImageAuth, phrase) };
+        let (cause, words) =
+            if is_docker_hub { (Cause::ImageNotFoundOrPrivate, AMBIGUOUS) } else { (Cause::ImageAuth, phrase) };
+        return found(cause, words);
     }
     // The address of the token service is wrong.
     if first_of(&words, &["failed to authorize"]).is_some() && words.contains("404 not found") {
@@ -108,7 +109,7 @@ pub(super) fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, String
 }
 
 /// The words about a text that fits both causes.
-pub(super) const AMBIGUOUS: &str = "the repository does not exist, or it requires credentials";
+const AMBIGUOUS: &str = "the repository does not exist, or it requires credentials";
 
 fn first_of<'a>(words: &str, phrases: &[&'a str]) -> Option<&'a str> {
     phrases.iter().copied().find(|phrase| words.contains(phrase))
@@ -163,7 +164,7 @@ mod tests {
                 "failed to pull and unpack image \"docker.io/acme/cart:1\": failed to resolve reference \"docker.io/acme/cart:1\": \
               pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: \
               authorization failed",
-                Some(Cause::Unknown),
+                Some(Cause::ImageNotFoundOrPrivate),
             ),
             (
                 "failed to pull and unpack image \"ghcr.io/acme/cart:1.4.2\": failed to resolve reference \
@@ -295,7 +296,7 @@ mod tests {
             (
                 "Error response from daemon: pull access denied for acme/cart, repository does not exist or may require 'docker \
               login': denied: requested access to the resource is denied",
-                Some(Cause::Unknown),
+                Some(Cause::ImageNotFoundOrPrivate),
             ),
             (
                 "Error response from daemon: no matching manifest for linux/arm64/v8 in the manifest list entries",
@@ -313,7 +314,7 @@ mod tests {
                 "unexpected status from HEAD request to https://europe-docker.pkg.dev/v2/p/r/i/manifests/1: 403 Forbidden - Server \
               message: denied: Permission \"artifactregistry.repositories.downloadArtifacts\" denied on resource \
               \"projects/p/locations/europe/repositories/r\" (or it may not exist)",
-                Some(Cause::Unknown),
+                Some(Cause::ImageNotFoundOrPrivate),
             ),
             ("", None),
         ] {
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn docker_hub_also_denies_missing_repositories() {
         let text = "reading manifest latest in docker.io/acme/cart: requested access to the resource is denied";
-        assert_eq!(classify(text, true), Some((Cause::Unknown, AMBIGUOUS.to_owned())));
+        assert_eq!(classify(text, true), Some((Cause::ImageNotFoundOrPrivate, AMBIGUOUS.to_owned())));
         assert_eq!(classify(text, false).unwrap().0, Cause::ImageAuth);
         let wrong = "unauthorized: incorrect username or password";
         assert_eq!(classify(wrong, true).unwrap().0, Cause::ImageAuth);

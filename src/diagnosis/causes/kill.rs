@@ -1,8 +1,8 @@
 //! Whether the kubelet killed a container because of its liveness or startup probe.
 //!
 //! The pod does not show it: the exit code is that of SIGTERM or SIGKILL, or whatever the process returns when it is asked
-//! to stop. Only events about failed probes prove it, and only if they fit to the end of the instance. While a container
-//! is killed by the OOM killer or by a user, its probe may have failed once, too.
+//! to stop. The kubelet's event about the kill proves it, or events about failed probes that fit to the end of the
+//! instance. While a container is killed by the OOM killer or by a user, its probe may have failed once, too.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,9 +19,9 @@ const DEFAULT_GRACE: u32 = 30;
 /// The kubelet grants at least this, in seconds.
 const LEAST_GRACE: u32 = 2;
 /// Times have whole seconds, and come from the kubelet and from the runtime.
-const ROUNDING: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const ROUNDING: SignedDuration = SignedDuration::from_secs(2);
 /// How much later than planned the kubelet may kill a container, and a container end.
-const DELAY: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const DELAY: SignedDuration = SignedDuration::from_secs(5);
 
 /// The kill of a container's instance by a probe.
 pub(super) struct ProbeKill<'a> {
@@ -29,8 +29,19 @@ pub(super) struct ProbeKill<'a> {
     pub(super) probe: &'a Probe,
     /// What the probe reported, for example `HTTP probe failed with statuscode: 503`.
     pub(super) answer: &'a str,
+    /// How long the container had to end after SIGTERM.
+    pub(super) grace: SignedDuration,
     /// Whether the probe failed without a success in between, and the instance ended just when its grace period was over.
     pub(super) is_exact: bool,
+}
+
+/// A probe whose failures make the kubelet kill the container.
+#[derive(Clone, Copy)]
+pub(super) struct KillingProbe<'a> {
+    pub(super) cause: Cause,
+    /// As events about failures begin: `Liveness` or `Startup`.
+    pub(super) name: &'static str,
+    pub(super) probe: &'a Probe,
 }
 
 /// The failures of one probe during an instance.
@@ -44,19 +55,106 @@ struct Failures<'a> {
 
 /// The probe that made the kubelet kill this instance, if that is proven.
 pub(super) fn by_probe<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated) -> Option<ProbeKill<'a>> {
-    let spec = container.spec?;
-    let startup = spec.startup_probe.as_deref().map(|probe| (Cause::StartupProbe, "Startup", probe));
-    let liveness = spec.liveness_probe.as_deref().map(|probe| (Cause::LivenessProbe, "Liveness", probe));
-    let candidates = startup.into_iter().chain(liveness).filter_map(|(cause, name, probe)| {
-        let failures = failures(view, container, name, life)?;
-        let is_startup = cause == Cause::StartupProbe;
-        let end = End::of(&failures, probe, view.pod, life)?;
-        let is_proven = end.proves_kill(&failures, probe, container, life, is_startup);
-        let is_exact = end.is_in_a_row && end.is_after_grace;
-        is_proven.then_some((failures.last, ProbeKill { cause, probe, answer: failures.answer, is_exact }))
-    });
+    let candidates = killing_probes(container).filter_map(|of| of_instance(view, container, of, life));
     // The liveness probe runs only after the startup probe has passed.
     candidates.max_by_key(|(last, _)| *last).map(|(_, kill)| kill)
+}
+
+pub(super) fn killing_probes<'a>(container: Container<'a>) -> impl Iterator<Item = KillingProbe<'a>> {
+    let startup = container.spec.and_then(|spec| spec.startup_probe.as_deref());
+    let liveness = container.spec.and_then(|spec| spec.liveness_probe.as_deref());
+    let of = |cause, name| move |probe| KillingProbe { cause, name, probe };
+    startup
+        .map(of(Cause::StartupProbe, "Startup"))
+        .into_iter()
+        .chain(liveness.map(of(Cause::LivenessProbe, "Liveness")))
+}
+
+/// The kill of an instance by this probe, and when the probe last failed or the kubelet killed it.
+fn of_instance<'a>(
+    view: &View<'a>,
+    container: Container<'a>,
+    of: KillingProbe<'a>,
+    life: &Terminated,
+) -> Option<(Timestamp, ProbeKill<'a>)> {
+    let KillingProbe { cause, name, probe } = of;
+    let kill = |answer, is_exact| ProbeKill { cause, probe, answer, grace: grace(probe, view.pod), is_exact };
+    let failures = failures(view, container, name, life);
+    if let Some((failures, end)) = failures.as_ref().and_then(|own| Some((own, End::of(own, probe, view.pod, life)?)))
+        && end.proves_kill(failures, probe, container, life, cause == Cause::StartupProbe)
+    {
+        return Some((failures.last, kill(failures.answer, end.is_in_a_row && end.is_after_grace)));
+    }
+    let (started, finished) = (life.started?, life.finished?);
+    let during = |at: &Timestamp| at.duration_since(started) >= -ROUNDING && at.duration_since(finished) <= ROUNDING;
+    let killed = kills(view, container, of).filter(during).max()?;
+    let answer = failures.map_or("", |failures| failures.answer);
+    Some((killed, kill(answer, is_grace(finished.duration_since(killed), grace(probe, view.pod)))))
+}
+
+/// When the kubelet last reported that it kills the container because of this probe: `Container app failed liveness probe,
+/// will be restarted`.
+pub(super) fn kills<'a>(
+    view: &View<'a>,
+    container: Container<'a>,
+    of: KillingProbe<'a>,
+) -> impl Iterator<Item = Timestamp> + 'a {
+    let (name, probe) = (container.status.name.as_str(), if of.name == "Startup" { "startup" } else { "liveness" });
+    view.facts.events.iter().filter_map(move |event| {
+        let words = text(event).strip_prefix("Container ")?.strip_prefix(name)?.strip_prefix(" failed ")?;
+        let is_own = event.reason == "Killing" && event.involved.container == name;
+        let is_of_probe = words.strip_prefix(probe)?.starts_with(" probe");
+        if is_own && is_of_probe { event.last.or(event.first) } else { None }
+    })
+}
+
+/// How long the kubelet waits after SIGTERM before it sends SIGKILL.
+pub(super) fn grace(probe: &Probe, pod: &Pod) -> SignedDuration {
+    probe.termination_grace.map_or_else(|| pod_grace(pod), |grace| seconds(grace.max(LEAST_GRACE)))
+}
+
+/// The same if no probe is the reason.
+pub(super) fn pod_grace(pod: &Pod) -> SignedDuration {
+    seconds(pod.termination_grace.unwrap_or(DEFAULT_GRACE).max(LEAST_GRACE))
+}
+
+/// Whether a delay is the grace period, after which the kubelet sends SIGKILL.
+fn is_grace(delay: SignedDuration, grace: SignedDuration) -> bool {
+    delay >= grace.saturating_sub(ROUNDING) && delay <= grace.saturating_add(DELAY)
+}
+
+/// Whether the probe can have killed an instance that ended like this, as soon as it failed often enough after the start.
+pub(super) fn fits(of: KillingProbe<'_>, container: Container<'_>, pod: &Pod, life: &Terminated) -> bool {
+    let Some(ran) = run_time(life) else { return false };
+    let grace = grace(of.probe, pod);
+    let least = least(of.probe);
+    let is_killed = life.exit_code == 137 || life.signal == 9;
+    let least = if is_killed && has_grace(of.probe, pod) { least.saturating_add(grace) } else { least };
+    // The liveness probe begins when the startup probe has passed.
+    let startup = container.spec.and_then(|spec| spec.startup_probe.as_deref()).filter(|_| of.name != "Startup");
+    let begins = startup.map_or(SignedDuration::ZERO, latest);
+    let latest = begins.saturating_add(latest(of.probe)).saturating_add(grace).saturating_add(DELAY);
+    ran.saturating_add(ROUNDING) >= least && ran <= latest
+}
+
+/// How long after the start a probe can fail often enough, at the earliest.
+fn least(probe: &Probe) -> SignedDuration {
+    seconds(probe.initial_delay).saturating_add(times(seconds(probe.period.max(1)), probe.failure_threshold.max(1) - 1))
+}
+
+/// The same at the latest, if it never passes.
+fn latest(probe: &Probe) -> SignedDuration {
+    seconds(probe.initial_delay).saturating_add(series(probe))
+}
+
+/// How long it takes to fail as often as the threshold.
+fn series(probe: &Probe) -> SignedDuration {
+    let attempt = seconds(probe.period.max(1)).saturating_add(seconds(probe.timeout.max(1)));
+    times(attempt, probe.failure_threshold.max(1))
+}
+
+fn has_grace(probe: &Probe, pod: &Pod) -> bool {
+    probe.termination_grace.or(pod.termination_grace).is_some()
 }
 
 /// The failures of a probe that were reported during an instance.
@@ -111,15 +209,14 @@ struct End {
 impl End {
     fn of(failures: &Failures<'_>, probe: &Probe, pod: &Pod, life: &Terminated) -> Option<Self> {
         let (started, finished, ran) = (life.started?, life.finished?, run_time(life)?);
-        let known_grace = probe.termination_grace.or(pod.termination_grace);
-        let grace = seconds(known_grace.unwrap_or(DEFAULT_GRACE).max(LEAST_GRACE));
+        let grace = grace(probe, pod);
         let delay = finished.duration_since(failures.last);
         let is_own = failures.first.duration_since(started) >= -ROUNDING;
         let interval = seconds(probe.period.max(probe.timeout).max(1)).saturating_add(ROUNDING);
         let span = failures.last.duration_since(failures.first);
         let is_in_a_row = is_own && span <= times(interval, failures.count.saturating_sub(1));
-        let is_after_grace = delay >= grace.saturating_sub(ROUNDING) && delay <= grace.saturating_add(DELAY);
-        let is_late = known_grace.is_none() || delay >= grace.saturating_sub(ROUNDING);
+        let is_after_grace = is_grace(delay, grace);
+        let is_late = !has_grace(probe, pod) || delay >= grace.saturating_sub(ROUNDING);
         Some(Self { ran, grace, delay, is_late, is_own, is_in_a_row, is_after_grace })
     }
 
@@ -132,12 +229,10 @@ impl End {
         is_startup: bool,
     ) -> bool {
         let threshold = probe.failure_threshold.max(1);
-        let period = seconds(probe.period.max(1));
-        let least = seconds(probe.initial_delay).saturating_add(times(period, threshold - 1));
         // The kubelet kills the container immediately after the last failure. An event may be about an earlier one.
-        let series = times(period.saturating_add(seconds(probe.timeout.max(1))), threshold);
+        let series = series(probe);
         let latest = self.grace.saturating_add(series).saturating_add(DELAY);
-        let is_in_time = self.ran.saturating_add(ROUNDING) >= least && self.delay <= latest;
+        let is_in_time = self.ran.saturating_add(ROUNDING) >= least(probe) && self.delay <= latest;
         // A startup probe that did not fail often enough in this time has passed.
         let slowest = seconds(probe.initial_delay).saturating_add(times(series, 2)).saturating_add(latest);
         if !is_in_time || failures.count < threshold || is_startup && self.ran > slowest {

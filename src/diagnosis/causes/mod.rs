@@ -6,6 +6,7 @@
 mod admission;
 mod config;
 mod crash;
+mod earlier_run;
 mod evidence;
 mod exit_codes;
 mod failed;
@@ -20,10 +21,10 @@ mod start;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod view;
 mod volumes;
 
 pub(crate) use admission::{classify_failed_create, is_full_quota, refusing_quota};
-pub(crate) use image::is_image_refused;
 
 use std::sync::Arc;
 
@@ -31,16 +32,16 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
-    api::{Cause, ContainerKind, ProblemKind},
+    api::{Cause, ProblemKind},
     pods::Pod,
 };
 
 use super::{
-    container::{Container, containers},
     facts::Facts,
-    finding::{Basis, Explanation, Finding, Subject},
+    finding::{Basis, Explanation, Finding},
     one_line::{MESSAGE_LIMIT, one_line},
 };
+use view::{Found, View, name_of};
 
 /// Fills in the explanations of a finding about a pod, and adds to its message what only events show.
 pub(super) fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Timestamp) {
@@ -53,6 +54,11 @@ pub(super) fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Time
         add_detail(&mut other.message, &found.detail);
         other.explanation = view.finish(other.kind, &other.container, found, &other.message);
     }
+}
+
+/// The cause why a pod is not scheduled. The facts that its sentence names are still to be asked for.
+pub(super) fn unschedulable_cause(pod: &Pod, facts: &Facts) -> Cause {
+    scheduler::explain(&View { pod, facts, now: Timestamp::UNIX_EPOCH }).cause
 }
 
 /// How much a cause says: a stronger one takes precedence. Unknown is the weakest; that a container ended or was killed
@@ -70,6 +76,11 @@ pub(crate) const fn is_proven(cause: Cause) -> bool {
     strength(cause) > 1
 }
 
+/// Whether the kubelet kills the container for this cause.
+pub(crate) const fn is_by_kubelet(cause: Cause) -> bool {
+    matches!(cause, Cause::LivenessProbe | Cause::StartupProbe | Cause::PostStartHook)
+}
+
 /// Whether an earlier cause is still valid although the present state, of a problem that has not ended, shows only a
 /// weaker one.
 pub(crate) fn continues(earlier: Cause, basis: Basis, present: &Explanation) -> bool {
@@ -80,60 +91,10 @@ pub(crate) fn continues(earlier: Cause, basis: Basis, present: &Explanation) -> 
     match (present.basis, basis) {
         (Basis::Silent, _) => true,
         (Basis::Exit(now), Basis::Exit(before)) => {
-            // A probe's kill ends in SIGKILL if the process takes too long to end after SIGTERM.
-            let by_probe = matches!(earlier, Cause::LivenessProbe | Cause::StartupProbe);
-            now == before || by_probe && is_kill(now) && is_kill(before)
+            // The kubelet's kill ends in SIGKILL if the process takes too long to end after SIGTERM.
+            now == before || is_by_kubelet(earlier) && is_kill(now) && is_kill(before)
         }
         _ => false,
-    }
-}
-
-/// What the explanations depend on.
-#[derive(Clone, Copy)]
-struct View<'a> {
-    pod: &'a Pod,
-    facts: &'a Facts,
-    now: Timestamp,
-}
-
-/// The result of one of the explanations.
-#[derive(Default)]
-struct Found {
-    cause: Cause,
-    /// One sentence; empty if it is the pod's message.
-    sentence: String,
-    /// What the pod's message should also say.
-    detail: String,
-    subject: Option<Subject>,
-    basis: Basis,
-}
-
-impl Found {
-    fn new(cause: Cause, sentence: impl Into<String>) -> Self {
-        Self { cause, sentence: sentence.into(), ..Self::default() }
-    }
-
-    /// What is known although the cause is not.
-    fn unknown(sentence: impl Into<String>) -> Self {
-        Self::new(Cause::Unknown, sentence)
-    }
-
-    /// The present state shows nothing about the cause.
-    fn silent(sentence: impl Into<String>) -> Self {
-        Self { basis: Basis::Silent, ..Self::unknown(sentence) }
-    }
-
-    fn about(self, subject: Subject) -> Self {
-        Self { subject: Some(subject), ..self }
-    }
-
-    fn based_on(self, basis: Basis) -> Self {
-        Self { basis, ..self }
-    }
-
-    /// Repeats the sentence in the pod's message.
-    fn detailed(self) -> Self {
-        Self { detail: self.sentence.clone(), ..self }
     }
 }
 
@@ -165,24 +126,10 @@ impl<'a> View<'a> {
             basis: found.basis,
         }
     }
-
-    fn container(&self, name: &str) -> Option<Container<'a>> {
-        containers(self.pod).find(|container| container.status.name == name)
-    }
 }
 
 fn add_detail(message: &mut ArcStr, detail: &str) {
     if !detail.is_empty() {
         *message = one_line(&format!("{message}; {detail}"), MESSAGE_LIMIT).into();
-    }
-}
-
-/// A container in a sentence, for example `app` or `init container migrate`.
-fn name_of(container: Container<'_>) -> String {
-    let name = &container.status.name;
-    match container.kind {
-        ContainerKind::App => name.to_string(),
-        ContainerKind::Init => format!("init container {name}"),
-        ContainerKind::Sidecar => format!("sidecar {name}"),
     }
 }

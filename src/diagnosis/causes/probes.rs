@@ -5,12 +5,16 @@ use std::fmt::Write as _;
 use jiff::SignedDuration;
 
 use crate::{
-    api::Cause,
+    api::{Cause, ContainerKind},
     pods::{Pod, Probe},
 };
 
 use super::{
-    super::{container::Container, node},
+    super::{
+        container::{Container, containers},
+        node,
+        owner::needs_job,
+    },
     Found, View, failed,
     kill::failure,
     name_of,
@@ -18,6 +22,8 @@ use super::{
 
 /// How long a failure of a probe remains the latest news: the kubelet reports a repeated one at least this often.
 const RECENT: SignedDuration = SignedDuration::from_mins(10);
+/// How many running containers are named for which a Job waits.
+const HELPERS: usize = 3;
 
 pub(super) fn explain<'a>(view: &View<'a>, container: Option<Container<'a>>) -> Found {
     let pod = view.pod;
@@ -55,6 +61,9 @@ fn gate(pod: &Pod) -> Option<Found> {
 
 fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     let name = name_of(container);
+    if let Some(found) = waits_for_helper(view.pod, container, &name) {
+        return found;
+    }
     if !container.is_running() {
         return match &container.status.state.terminated {
             Some(terminated) => {
@@ -85,6 +94,26 @@ fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     } else {
         Found::silent(sentence)
     }
+}
+
+/// A container of a Job's pod that has ended well while others run on. Usually they only serve it and never end, so
+/// that the Job does not end either. That is not certain: they may still work for the Job.
+fn waits_for_helper(pod: &Pod, container: Container<'_>, name: &str) -> Option<Found> {
+    if !container.completed() || needs_job(pod).is_none() {
+        return None;
+    }
+    let others: Vec<_> =
+        containers(pod).filter(|other| other.kind == ContainerKind::App && other.is_running()).collect();
+    let names: Vec<&str> = others.iter().take(HELPERS).map(|other| other.status.name.as_str()).collect();
+    let more = others.len().saturating_sub(HELPERS);
+    let (runs, advice) = match others.len() {
+        0 => return None,
+        1 => ("runs", "if it only serves the others, make it a native sidecar"),
+        _ => ("run", "make those that only serve the others native sidecars"),
+    };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let waits = format!("the Job waits for {}{more}, which still {runs}: {advice}", names.join(", "));
+    Some(Found::new(Cause::Completed, format!("{name} has ended with code 0, and {waits}")).detailed())
 }
 
 fn fails(cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {

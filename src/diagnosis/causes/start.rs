@@ -41,6 +41,9 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         };
         return Found::new(cause, format!("the command {command} of {name} {why}"));
     }
+    if let Some(sentence) = refused_user(error, &name) {
+        return Found::new(Cause::SecurityContext, sentence);
+    }
     // runc sees that its own process in the container was killed before it could start the command.
     if error.contains("container init was OOM-killed") {
         let limit = container.spec.map(|spec| spec.memory_limit.as_str()).filter(|limit| !limit.is_empty());
@@ -84,6 +87,23 @@ fn command(error: &str) -> Option<(Cause, String)> {
     // crun: executable file `foo` not found in $PATH: No such file or directory
     let (name, why) = plain.split_once("executable file `")?.1.split_once('`')?;
     why.starts_with(" not found").then(|| (Cause::CommandNotFound, name.to_owned()))
+}
+
+/// The kubelet refuses to start a container with `runAsNonRoot` whose user is, or may be, root.
+fn refused_user(error: &str, name: &str) -> Option<String> {
+    if error.starts_with("container has runAsNonRoot and image will run as root") {
+        return Some(format!(
+            "{name} has runAsNonRoot, but its image runs as root: set runAsUser, or use an image with a user"
+        ));
+    }
+    if error.starts_with("container's runAsUser breaks non-root policy") {
+        return Some(format!("{name} has runAsNonRoot, but also runAsUser 0, which is root: set another runAsUser"));
+    }
+    let user = error.strip_prefix("container has runAsNonRoot and image has non-numeric user (")?;
+    let (user, _) = user.split_once("), cannot verify user is non-root")?;
+    Some(format!(
+        "{name} has runAsNonRoot, and the user {user} of its image has no number: set runAsUser to that user's"
+    ))
 }
 
 /// The path inside the container at which the runtime could not mount a volume: `error mounting "…" to rootfs at "/etc/x"`.
@@ -141,6 +161,21 @@ mod tests {
             ),
         ] {
             assert_eq!(command(error), Some((cause, name.to_owned())), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_refused_by_the_kubelet_only() {
+        let of = |error| refused_user(error, "app");
+        let root = "container has runAsNonRoot and image will run as root (pod: \"web-1_shop(u)\", container: app)";
+        assert!(of(root).is_some_and(|sentence| sentence.contains("set runAsUser, or use an image with a user")));
+        let zero = "container's runAsUser breaks non-root policy (pod: \"web-1_shop(u)\", container: app)";
+        assert!(of(zero).is_some_and(|sentence| sentence.contains("runAsUser 0")));
+        let named = "container has runAsNonRoot and image has non-numeric user (nginx), cannot verify user is non-root \
+                     (pod: \"web-1_shop(u)\", container: app)";
+        assert!(of(named).is_some_and(|sentence| sentence.contains("the user nginx")));
+        for error in ["", "unable to find user app: no matching entries in passwd file", &format!("exec: {root}")] {
+            assert_eq!(of(error), None, "{error}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Explains states that last too long: containers that are not created, init containers that do not end, and pods whose
 //! deletion does not complete.
 
-use crate::api::Cause;
+use jiff::SignedDuration;
+
+use crate::{api::Cause, events::Event};
 
 use super::{
     super::{
@@ -82,12 +84,47 @@ pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {
     }
     let runs = containers(pod).any(|container| container.is_running());
     match pod.finalizers.count() {
-        0 => Found::unknown(format!("the pod does not terminate: {message}")),
         // Until the kubelet has confirmed the end, it may itself be what does not complete, for instance an unmount.
-        _ if runs || pod.deletion_grace != Some(0) => Found::unknown(format!("the pod does not terminate: {message}")),
+        count if count == 0 || runs || pod.deletion_grace != Some(0) => {
+            pre_stop(view, message).unwrap_or_else(|| Found::unknown(format!("the pod does not terminate: {message}")))
+        }
         1 => Found::new(Cause::Finalizer, format!("the finalizer {} holds the deleted pod", pod.finalizers)),
         _ => Found::new(Cause::Finalizer, format!("the finalizers {} hold the deleted pod", pod.finalizers)),
     }
+}
+
+/// What is known about the preStop hook of a container that runs on after the grace period. The kubelet stops waiting for
+/// the hook then, and kills the container. Only its event about the hook proves that something is wrong with it; a container
+/// that the runtime cannot kill runs on whatever its hook does.
+fn pre_stop(view: &View<'_>, message: &str) -> Option<Found> {
+    let pod = view.pod;
+    let grace = SignedDuration::from_secs(pod.deletion_grace.unwrap_or_default().max(0));
+    let requested = pod.deletion?.checked_sub(grace).ok()?;
+    let is_own = |event: &&Event| event.last.or(event.first).is_some_and(|last| last >= requested);
+    if view.events(&["FailedKillPod", "ExceededGracePeriod"], "").any(|event| is_own(&event)) {
+        return None;
+    }
+    let mut hooked = containers(pod)
+        .filter(|container| container.is_running() && container.spec.is_some_and(|spec| spec.has_pre_stop))
+        .peekable();
+    let first = name_of(*hooked.peek()?);
+    let failed = hooked.find(|container| {
+        let mut events = view.events(&["FailedPreStopHook"], &container.status.name);
+        events.any(|event| event.involved.container == container.status.name && is_own(&event))
+    });
+    Some(match failed.map(name_of) {
+        Some(name) => Found::new(
+            Cause::PreStopHook,
+            format!(
+                "the preStop hook of {name} failed, and {name} still runs after its grace period of {} s",
+                grace.as_secs()
+            ),
+        )
+        .detailed(),
+        None => Found::unknown(format!(
+            "the pod does not terminate: {message}; {first} has a preStop hook, which may still run"
+        )),
+    })
 }
 
 pub(super) fn node_lost(view: &View<'_>) -> Found {

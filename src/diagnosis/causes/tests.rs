@@ -219,7 +219,9 @@ fn explains_post_start_hooks() {
     pod.statuses[0].last = Some(life(137, "Error", 2));
     let failed = |last| vec![event("FailedPostStartHook", "PostStartHook failed", 2, 0, last)];
     assert_eq!(cause(&pod, failed(1)), Cause::PostStartHook);
-    assert_eq!(cause(&pod, failed(-60)), Cause::Signal, "the hook of an earlier instance");
+    assert_eq!(cause(&pod, failed(-60)), Cause::PostStartHook, "the hook of an earlier run of the loop");
+    pod.statuses[0].last = Some(life(137, "Error", 1200));
+    assert_eq!(cause(&pod, failed(-60)), Cause::Signal, "no hook takes so long");
 }
 
 #[test]
@@ -228,7 +230,7 @@ fn an_empty_message_proves_nothing() {
         ("ErrImagePull", Cause::Unknown),
         ("ImagePullBackOff", Cause::Unknown),
         ("ImageInspectError", Cause::Unknown),
-        ("ErrImageNeverPull", Cause::Unknown),
+        ("ErrImageNeverPull", Cause::ImageNeverPull),
         ("InvalidImageName", Cause::ImageNameInvalid),
         ("RegistryUnavailable", Cause::RegistryUnreachable),
         ("CreateContainerConfigError", Cause::Unknown),

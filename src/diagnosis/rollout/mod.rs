@@ -17,6 +17,9 @@ const VALUE_LIMIT: usize = 2048;
 /// The longest name that is kept, in bytes, and the most names of a kind.
 const NAME_LIMIT: usize = 253;
 const NAMES: usize = 6;
+/// Of how many containers the memory limits are kept, and the longest limit, in bytes.
+const CONTAINERS: usize = 32;
+const QUANTITY_LIMIT: usize = 32;
 
 /// The differences between two pod templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,16 @@ pub struct TemplateChanges {
     pub changes: Vec<TemplateChange>,
     /// How many others there are.
     pub more: usize,
+    /// By container; also those that are equal.
+    pub memory_limits: BTreeMap<String, MemoryLimits>,
+}
+
+/// The memory limit of a container in the pod templates of two revisions; empty if the container has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// Absent if no revision before is known, or it has no such container.
+    pub before: Option<String>,
+    pub after: String,
 }
 
 /// A difference between two pod templates.
@@ -84,6 +97,25 @@ fn cut(name: &str) -> String {
     name[..name.floor_char_boundary(NAME_LIMIT)].to_owned()
 }
 
+impl TemplateChanges {
+    /// What is known if only one revision was read.
+    #[must_use]
+    pub fn of_one(template: &Template) -> Self {
+        Self { memory_limits: memory_limits(None, template), ..Self::default() }
+    }
+}
+
+/// By container. Values that are too long are no quantities.
+fn memory_limits(before: Option<&Template>, after: &Template) -> BTreeMap<String, MemoryLimits> {
+    let limit = |own: &ContainerTemplate| own.limits.get("memory").cloned().unwrap_or_default();
+    let find = |name: &str| before?.all().find(|own| own.name == name).map(limit);
+    let containers = after.all().take(CONTAINERS).filter(|own| own.name.len() <= NAME_LIMIT);
+    containers
+        .map(|own| (own.name.clone(), MemoryLimits { before: find(&own.name), after: limit(own) }))
+        .filter(|(_, own)| own.after.len().max(own.before.as_ref().map_or(0, String::len)) <= QUANTITY_LIMIT)
+        .collect()
+}
+
 /// Compares images, commands, arguments, limits and probes by value, and environment variables by name. In the order of
 /// the containers, those of the app first.
 #[must_use]
@@ -91,7 +123,7 @@ pub fn template_changes(before: &Template, after: &Template) -> TemplateChanges 
     let mut changes = Changes::default();
     changes.lists("container", &before.containers, &after.containers);
     changes.lists("init container", &before.init_containers, &after.init_containers);
-    changes.0
+    TemplateChanges { memory_limits: memory_limits(Some(before), after), ..changes.0 }
 }
 
 #[derive(Default)]

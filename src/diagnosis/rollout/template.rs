@@ -19,6 +19,13 @@ pub struct Template {
     pub(super) init_containers: Vec<ContainerTemplate>,
 }
 
+impl Template {
+    /// The app containers, then the init containers.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ContainerTemplate> {
+        self.containers.iter().chain(&self.init_containers)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ContainerTemplate {
     pub name: String,

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -190,4 +191,37 @@ fn a_namespace_within_its_share_keeps_its_events() {
         store.record(1, event(uid, "Failed", &message, 1), now);
     }
     assert!(!store.has_events_about(&pod(0)) && store.has_events_about(&pod(2_999)));
+}
+
+#[test]
+fn keeps_why_the_claims_of_an_unscheduled_pod_are_not_provisioned() {
+    let (mut store, now) = (EventStore::default(), Instant::now());
+    let of_claim = |name: &str, reason: &str| {
+        let involved = InvolvedObject {
+            kind: CLAIM.to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            ..InvolvedObject::default()
+        };
+        Event { involved, ..event(7, reason, &format!("{name}: no class"), 1) }
+    };
+    assert_eq!(store.record(1, of_claim("data", "ProvisioningFailed"), now), Recorded::New);
+    assert_eq!(store.record(2, of_claim("other", "ProvisioningFailed"), now), Recorded::New);
+    assert_eq!(store.record(3, of_claim("data", "VolumeResizeFailed"), now), Recorded::Ignored);
+    assert_eq!(store.record(4, in_namespace("bank", of_claim("data", "ProvisioningFailed")), now), Recorded::New);
+    store.record(5, event(5, "FailedScheduling", "unbound", 9), now);
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let changes = |node: &str| json!({"metadata": {"uid": format!("{:032x}", 5)}, "spec": {"nodeName": node, "volumes": volumes}});
+    let pod = |node: &str| crate::pods::testing::pod("pod-5", changes(node));
+    let about = |store: &EventStore, node: &str| {
+        let events = store.about(&pod(node));
+        events.iter().map(|event| format!("{}: {}", event.involved.kind, event.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(about(&store, ""), ["PersistentVolumeClaim: data: no class", "Pod: unbound"]);
+    assert_eq!(about(&store, "node-1"), ["Pod: unbound"]);
+    // The claim's events do not depend on whether a pod has its identity.
+    store.sweep(now + 2 * PATIENCE, |_| false);
+    assert_eq!(about(&store, ""), ["PersistentVolumeClaim: data: no class"]);
+    store.sweep(now + 2 * MAX_AGE, |_| true);
+    assert_eq!(about(&store, ""), [""; 0]);
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::logs::{MASK, Pattern};
+use crate::logs::{MASK, Masking, Pattern, clean_text};
 
 fn policy(tail_lines: u32, max_bytes: u32) -> LogPolicy {
     LogPolicy { tail_lines, max_bytes, redact: true, redact_patterns: Vec::new() }

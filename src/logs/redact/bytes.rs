@@ -120,3 +120,11 @@ pub(super) fn line_before(text: &str, at: usize, limit: usize) -> &str {
     let head = near(text, at.saturating_sub(limit), at);
     head.rsplit('\n').next().unwrap_or_default()
 }
+
+pub(super) fn is_blank(byte: u8) -> bool {
+    is(byte, BLANK)
+}
+
+pub(super) fn is_quote(byte: Option<u8>) -> bool {
+    byte.is_some_and(|byte| is(byte, QUOTE))
+}

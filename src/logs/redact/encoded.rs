@@ -1,31 +1,51 @@
-//! Finds credentials that are encoded in base64, and the private parts of JSON web keys.
+//! Finds tokens of unknown issuers and credentials that are encoded in base64. Both are in long words.
 
 use std::ops::Range;
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
 
 use super::{
-    bytes::{BASE64, BLANK, EQUALS, URL_SAFE, near, run},
+    bytes::{BASE64, Class, DASH, DOT, EQUALS, UNDERSCORE, run, run_before},
     search,
+    tokens::{self, CODEC},
 };
 
 /// The shortest and the longest encoded text that is decoded, in bytes.
-pub(super) const MIN_ENCODED: usize = 24;
+const MIN_ENCODED: usize = 24;
 const MAX_ENCODED: usize = 8 * 1024;
 
-pub(super) const CODEC: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
+/// The credentials in the long words of a text.
+pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
+    words(text, |word| {
+        tokens::find_in_word(text, word.clone(), ranges);
+        find_in_word(text, word, ranges);
+    });
+}
+
+/// Letters, digits and the signs of base64, and of names.
+const IN_WORD: Class = BASE64 | UNDERSCORE | DASH | DOT;
+
+/// Calls `visit` with each long word of letters, digits and the signs of base64.
+fn words(text: &str, mut visit: impl FnMut(Range<usize>)) {
+    let bytes = text.as_bytes();
+    // No word extends over this position.
+    let mut at = 0;
+    while at + MIN_ENCODED <= bytes.len() {
+        // Most words are short, so the end of a long one is examined first.
+        let end = at + MIN_ENCODED;
+        let last = run_before(bytes, end, IN_WORD, MIN_ENCODED);
+        if last < MIN_ENCODED {
+            at = end - last;
+            continue;
+        }
+        let word = at..end + run(bytes, end, IN_WORD, usize::MAX);
+        at = word.end;
+        visit(word);
+    }
+}
 
 /// The words in base64 within a range that decode to a text that contains a credential, such as a connection string.
-pub(super) fn find(text: &str, range: Range<usize>, ranges: &mut Vec<Range<usize>>) {
+fn find_in_word(text: &str, range: Range<usize>, ranges: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
     let mut at = range.start;
     while at < range.end {
@@ -52,7 +72,7 @@ fn holds_credential(encoded: &str) -> bool {
     };
     let Ok(decoded) = String::from_utf8(decoded) else { return false };
     let mut found = Vec::new();
-    search::plain(&decoded, &mut found);
+    search::find(&decoded, &mut found);
     !found.is_empty()
 }
 
@@ -60,51 +80,22 @@ fn is_text(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')
 }
 
-/// The member with the type of a JSON web key.
-pub(super) const KEY_TYPE: &str = "\"kty";
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-/// How far from the type of a JSON web key its other members are searched, in bytes.
-const KEY_REACH: usize = 4 * 1024;
+    use super::*;
 
-/// The private members of a JSON web key.
-const PRIVATE_MEMBERS: &[&str] = &["d", "p", "q", "dp", "dq", "qi", "k"];
-
-/// The private members of the JSON web key whose type was found at a position. They are not searched before `from`.
-pub(super) fn find_key(text: &str, kind: usize, from: usize, ranges: &mut Vec<Range<usize>>) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = kind.saturating_sub(KEY_REACH).max(from);
-    let to = (kind + KEY_REACH).min(text.len());
-    while let Some(quote) = bytes.get(at..to).and_then(|rest| rest.iter().position(|&byte| byte == b'"')) {
-        let name = at + quote + 1;
-        at = name;
-        let Some(member) = PRIVATE_MEMBERS
-            .iter()
-            .find(|member| near(text, name, name + member.len()) == **member && ends(bytes, name + member.len()))
-        else {
-            continue;
-        };
-        let mut value = name + member.len();
-        value += slashes(bytes, value) + 1;
-        value += run(bytes, value, BLANK, 8);
-        if bytes.get(value) != Some(&b':') {
-            continue;
-        }
-        value += 1 + run(bytes, value + 1, BLANK, 8);
-        value += slashes(bytes, value) + 1;
-        let length = run(bytes, value, URL_SAFE, usize::MAX);
-        if length >= 16 {
-            ranges.push(value..value + length);
-            at = value + length;
+    proptest! {
+        #[test]
+        fn visits_all_long_words(parts in prop::collection::vec("[aZ9+/_.-]{0,30}|[ =\n\"é]", 0..12)) {
+            let text = parts.concat();
+            let mut visited = Vec::new();
+            words(&text, |word| visited.push(text.get(word).unwrap()));
+            let in_word = |letter: char| letter.is_ascii_alphanumeric() || "+/_.-".contains(letter);
+            let long: Vec<_> =
+                text.split(|letter| !in_word(letter)).filter(|word| word.len() >= MIN_ENCODED).collect();
+            prop_assert_eq!(visited, long);
         }
     }
-    to
-}
-
-/// Whether a name ends at a quote, perhaps an escaped one.
-fn ends(bytes: &[u8], at: usize) -> bool {
-    bytes.get(at + slashes(bytes, at)) == Some(&b'"')
-}
-
-fn slashes(bytes: &[u8], at: usize) -> usize {
-    bytes.get(at..).unwrap_or_default().iter().take(8).take_while(|&&byte| byte == b'\\').count()
 }

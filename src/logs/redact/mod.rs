@@ -16,8 +16,8 @@ mod inserted;
 mod keys;
 mod looks;
 mod pattern;
-mod pem;
 mod phrases;
+mod private_keys;
 mod repeats;
 mod search;
 #[cfg(test)]
@@ -69,8 +69,9 @@ impl Mask<'_> {
     fn ranges(self, text: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         if self.credentials {
-            pem::find(text, self.cut, &mut ranges);
-            search::all(text, &mut ranges);
+            private_keys::find_pem(text, self.cut, &mut ranges);
+            search::find(text, &mut ranges);
+            encoded::find(text, &mut ranges);
             if self.cut {
                 headless::find(text, &mut ranges);
             }

@@ -1,9 +1,10 @@
 //! Matches a text from one position on with a pattern, which is written as a regular expression.
 //!
-//! No automata are compiled: those of all rules took 25 MiB. The parsed expression is interpreted, which suffices because a
-//! pattern is tried only where its needle was found. It differs from a regular expression in two ways. Repetitions such as
-//! `\d{4,8}` take all they can and give nothing back, and a run of a class fails if it is longer than its bound; `*?` and its
-//! like take as few as the rest of the pattern allows. And `\b` is the end of a word, `$` that of a line, perhaps after blanks.
+//! No automata are compiled: those of all rules took 25 MiB. The parsed expression is interpreted, which suffices
+//! because a pattern is tried only where its needle was found. It differs from a regular expression in two ways.
+//! Repetitions such as `\d{4,8}` take all they can and give nothing back, and a run of a class fails if it is longer
+//! than its bound; `*?` and its like take as few as the rest of the pattern allows. And `\b` is the end of a word, `$`
+//! that of a line, perhaps after blanks.
 //!
 //! Names in braces stand for pieces, such as `{value}`. A group is the value to mask.
 

@@ -5,20 +5,14 @@ use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{
-    bytes::{BASE64, Class, DASH, DOT, UNDERSCORE, length, run, run_before},
+    bytes::length,
     commands,
-    encoded::{self, KEY_TYPE},
     found::Found,
-    keys::{self, Keys},
+    keys::{self, Keys, most_examined},
     phrases::{self, Phrase},
+    private_keys::{self, KEY_TYPE},
     tokens::{self, Shape},
 };
-
-/// How many keys and phrases are examined before a position. A log has at most 1,000 lines, so few have more. What follows
-/// further ones is masked to the end of the line, because texts that consist of them would take too long.
-pub(super) fn most_examined(at: usize) -> usize {
-    1024 + at / 128
-}
 
 /// What is examined where a needle was found.
 enum Rule {
@@ -67,17 +61,8 @@ pub(super) fn prepare() {
     LazyLock::force(&RULES);
 }
 
-/// The credentials of a text, also those in base64.
-pub(super) fn all(text: &str, ranges: &mut Vec<Range<usize>>) {
-    plain(text, ranges);
-    words(text, |word| {
-        tokens::find_in_word(text, word.clone(), ranges);
-        encoded::find(text, word, ranges);
-    });
-}
-
 /// The credentials of a text that are not in base64.
-pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
+pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     let Some(rules) = &*RULES else {
         // Without the rules, nothing is known to be harmless.
         ranges.push(0..text.len());
@@ -123,51 +108,9 @@ pub(super) fn plain(text: &str, ranges: &mut Vec<Range<usize>>) {
                 }
             }
             Rule::KeyType if range.start >= key_types_end => {
-                key_types_end = encoded::find_key(text, range.start, key_types_end, ranges);
+                key_types_end = private_keys::find_in_web_key(text, range.start, key_types_end, ranges);
             }
             Rule::Token(_) | Rule::KeyType => {}
-        }
-    }
-}
-
-/// Letters, digits and the signs of base64, and of names.
-const IN_WORD: Class = BASE64 | UNDERSCORE | DASH | DOT;
-
-/// Calls `visit` with each long word of letters, digits and the signs of base64.
-fn words(text: &str, mut visit: impl FnMut(Range<usize>)) {
-    let bytes = text.as_bytes();
-    // No word extends over this position.
-    let mut at = 0;
-    while at + encoded::MIN_ENCODED <= bytes.len() {
-        // Most words are short, so the end of a long one is examined first.
-        let end = at + encoded::MIN_ENCODED;
-        let last = run_before(bytes, end, IN_WORD, encoded::MIN_ENCODED);
-        if last < encoded::MIN_ENCODED {
-            at = end - last;
-            continue;
-        }
-        let word = at..end + run(bytes, end, IN_WORD, usize::MAX);
-        at = word.end;
-        visit(word);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn visits_all_long_words(parts in prop::collection::vec("[aZ9+/_.-]{0,30}|[ =\n\"é]", 0..12)) {
-            let text = parts.concat();
-            let mut visited = Vec::new();
-            words(&text, |word| visited.push(text.get(word).unwrap()));
-            let in_word = |letter: char| letter.is_ascii_alphanumeric() || "+/_.-".contains(letter);
-            let long: Vec<_> =
-                text.split(|letter| !in_word(letter)).filter(|word| word.len() >= encoded::MIN_ENCODED).collect();
-            prop_assert_eq!(visited, long);
         }
     }
 }

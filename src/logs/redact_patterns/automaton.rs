@@ -15,8 +15,10 @@ use regex_syntax::{
     hir::{Hir, translate::TranslatorBuilder},
 };
 
-use super::{MAX_BYTES, coarse};
+use super::coarse;
 
+/// The most bytes of one compiled pattern.
+pub(super) const MAX_BYTES: usize = 128 * 1024;
 /// A pattern that is larger than this once compiled gets coarse classes, so that `\w{8,64}` fits.
 const MAX_EXACT_BYTES: usize = 32 * 1024;
 /// How many times larger the automaton may be that searches for the start of a match, backwards.

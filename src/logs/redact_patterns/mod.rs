@@ -15,8 +15,6 @@ pub use automaton::PatternError;
 
 use self::automaton::{Automaton, Search};
 
-/// The most bytes of one compiled pattern.
-pub(crate) const MAX_BYTES: usize = 128 * 1024;
 /// The most bytes of the compiled patterns of one object.
 pub(crate) const MAX_BYTES_OF_OBJECT: usize = 256 * 1024;
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use regex::Regex;
 
-use super::*;
+use super::{automaton::MAX_BYTES, *};
 
 /// A spec may have this many patterns.
 const PATTERNS: usize = crate::api::limits::REDACT_PATTERNS;

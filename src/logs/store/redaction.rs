@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{
     super::{
-        ContainerInstance, LogEnd, LogPolicy, LogRequest, Tail,
-        life::TailState,
+        LogEnd, Tail,
+        life::{TailKey, TailState},
         log_queue::{Place, Turn},
     },
     TailStore,
@@ -32,12 +32,6 @@ pub struct Redacted {
     tail: Tail,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TailKey {
-    pub(super) instance: ContainerInstance,
-    pub(super) policy: Arc<LogPolicy>,
-}
-
 impl Redaction {
     /// Makes the tail that the policy shows.
     #[must_use]
@@ -51,12 +45,6 @@ impl Redaction {
     #[must_use]
     pub fn failed(&self) -> Redacted {
         Redacted { key: self.key.clone(), generation: self.generation, tail: Tail::unavailable(NOT_REDACTED) }
-    }
-}
-
-impl TailKey {
-    pub(super) fn of(request: &LogRequest) -> Self {
-        Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
     }
 }
 

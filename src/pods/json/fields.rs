@@ -13,6 +13,7 @@ use crate::{
     pods::{
         FirstNames, TEXT_LIMIT,
         pod::{LIST_LIMIT, within},
+        requirements::Requests,
     },
 };
 
@@ -192,6 +193,45 @@ impl<'de> Deserialize<'de> for Labels {
 
         deserializer.deserialize_map(Pairs)
     }
+}
+
+/// The quantities of resources. In a file, they may be numbers.
+pub(super) fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::Error> {
+    struct Map;
+
+    impl<'de> Visitor<'de> for Map {
+        type Value = Requests;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("quantities of resources")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Requests::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut requests = Requests::default();
+            while let Some((Text(resource), quantity)) = map.next_entry()? {
+                match quantity {
+                    Quantity::Text(text) => requests.push(resource, &text),
+                    Quantity::Number(number) => requests.push(resource, &number.to_string()),
+                    Quantity::Other(IgnoredAny) => {}
+                }
+            }
+            Ok(requests)
+        }
+    }
+
+    deserializer.deserialize_any(Map)
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Quantity {
+    Text(String),
+    Number(serde_json::Number),
+    Other(IgnoredAny),
 }
 
 /// The annotations that are used.

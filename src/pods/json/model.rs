@@ -2,16 +2,17 @@
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use crate::pods::{
-    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, Omitted, Pod,
-    PodCondition, RestartPolicy, Running, Terminated, Uid, Waiting,
+    ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
+    Omitted, Pod, PodCondition, Requirements, RestartPolicy, Running, Terminated, Uid, Waiting,
     pod::{RESTART_CONTAINER, first_word, seconds},
+    requirements::{self, ContainerRequests, Requests, SpecFields},
 };
 
 use super::{
-    fields::{Annotations, Labels, Text, find, first, first_names, list, or_default, text},
+    fields::{Annotations, Labels, Text, find, first, first_names, list, or_default, requests, text},
     probe::ProbeJson,
 };
 
@@ -27,7 +28,8 @@ pub(super) struct PodJson {
 }
 
 impl From<PodJson> for Pod {
-    fn from(PodJson { metadata, spec, status }: PodJson) -> Self {
+    fn from(PodJson { metadata, mut spec, status }: PodJson) -> Self {
+        let requirements = spec.requirements(&metadata.name, &status.phase);
         Self {
             uid: Uid::from_text(&metadata.uid),
             namespace: metadata.namespace,
@@ -42,9 +44,12 @@ impl From<PodJson> for Pod {
                 uid: owner.uid,
             }),
             finalizers: metadata.finalizers,
+            generation: metadata.generation,
             created: metadata.creation_timestamp,
             deletion: metadata.deletion_timestamp,
             deletion_grace: metadata.deletion_grace_period_seconds,
+            requirements,
+            host_ports: spec.host_ports(),
             node: spec.node_name,
             restart_policy: RestartPolicy::from_name(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
@@ -85,6 +90,7 @@ pub(super) struct MetaJson {
     owner_references: Option<OwnerJson>,
     #[serde(deserialize_with = "first_names::<_, Text>")]
     finalizers: FirstNames,
+    generation: Option<i64>,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     deletion_grace_period_seconds: Option<i64>,
@@ -128,6 +134,126 @@ struct SpecJson {
     init_containers: Vec<ContainerJson>,
     #[serde(deserialize_with = "list")]
     containers: Vec<ContainerJson>,
+    #[serde(deserialize_with = "or_default")]
+    node_selector: Labels,
+    #[serde(deserialize_with = "or_default")]
+    affinity: AffinityJson,
+    #[serde(deserialize_with = "or_default")]
+    resources: ResourcesJson,
+    #[serde(deserialize_with = "requests")]
+    overhead: Requests,
+    #[serde(deserialize_with = "list")]
+    volumes: Vec<VolumeJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeJson {
+    #[serde(deserialize_with = "text")]
+    name: ArcStr,
+    persistent_volume_claim: Option<ClaimJson>,
+    ephemeral: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimJson {
+    #[serde(deserialize_with = "text")]
+    claim_name: ArcStr,
+}
+
+impl VolumeJson {
+    fn claim(&self, pod: &str) -> Option<ArcStr> {
+        let of_ephemeral = || self.ephemeral.map(|_| requirements::ephemeral_claim(pod, &self.name));
+        self.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone()).or_else(of_ephemeral)
+    }
+}
+
+impl SpecJson {
+    fn requirements(&mut self, pod: &str, phase: &str) -> Option<Box<Requirements>> {
+        if !requirements::matter(&self.node_name, phase) {
+            return None;
+        }
+        let required =
+            std::mem::take(&mut self.affinity).node_affinity.required_during_scheduling_ignored_during_execution;
+        let alternatives = required.node_selector_terms.into_iter().map(|term| {
+            let terms = term.match_expressions.into_iter().chain(term.match_fields);
+            terms.map(|own| NodeTerm { key: own.key, operator: own.operator, values: own.values }).collect()
+        });
+        let requests = |containers: &[ContainerJson]| {
+            let requests = containers.iter().map(|container| ContainerRequests {
+                is_sidecar: container.restart_policy == "Always",
+                requests: container.resources.requests.clone(),
+            });
+            requests.collect()
+        };
+        Requirements::of(SpecFields {
+            claims: self.volumes.iter().filter_map(|volume| volume.claim(pod)).collect(),
+            selector: std::mem::take(&mut self.node_selector).0,
+            affinity: alternatives.collect(),
+            init_containers: requests(&self.init_containers),
+            containers: requests(&self.containers),
+            pod: std::mem::take(&mut self.resources.requests),
+            overhead: std::mem::take(&mut self.overhead),
+        })
+    }
+
+    fn host_ports(&self) -> Box<[HostPort]> {
+        let ports = self.init_containers.iter().chain(&self.containers).flat_map(|container| &container.ports);
+        HostPort::first(ports.filter_map(|port| HostPort::new(port.host_port, &port.protocol, &port.host_ip)))
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct AffinityJson {
+    #[serde(deserialize_with = "or_default")]
+    node_affinity: NodeAffinityJson,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeAffinityJson {
+    #[serde(deserialize_with = "or_default")]
+    required_during_scheduling_ignored_during_execution: NodeSelectorJson,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeSelectorJson {
+    #[serde(deserialize_with = "list")]
+    node_selector_terms: Vec<NodeSelectorTermJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeSelectorTermJson {
+    #[serde(deserialize_with = "list")]
+    match_expressions: Vec<NodeTermJson>,
+    #[serde(deserialize_with = "list")]
+    match_fields: Vec<NodeTermJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeTermJson {
+    #[serde(deserialize_with = "text")]
+    key: ArcStr,
+    #[serde(deserialize_with = "text")]
+    operator: ArcStr,
+    #[serde(deserialize_with = "first_names::<_, Text>")]
+    values: FirstNames,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct PortJson {
+    #[serde(deserialize_with = "or_default")]
+    host_port: i64,
+    #[serde(deserialize_with = "text")]
+    protocol: ArcStr,
+    #[serde(rename = "hostIP", deserialize_with = "text")]
+    host_ip: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
@@ -171,7 +297,11 @@ struct ContainerJson {
     readiness_probe: Option<ProbeJson>,
     startup_probe: Option<ProbeJson>,
     #[serde(deserialize_with = "or_default")]
+    lifecycle: LifecycleJson,
+    #[serde(deserialize_with = "or_default")]
     resources: ResourcesJson,
+    #[serde(deserialize_with = "list")]
+    ports: Vec<PortJson>,
 }
 
 #[derive(Deserialize, Default)]
@@ -200,10 +330,18 @@ struct ResizePolicyJson {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct LifecycleJson {
+    pre_stop: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
 #[serde(default)]
 struct ResourcesJson {
     #[serde(deserialize_with = "or_default")]
     limits: LimitsJson,
+    #[serde(deserialize_with = "requests")]
+    requests: Requests,
 }
 
 #[derive(Deserialize, Default)]
@@ -226,6 +364,7 @@ impl From<ContainerJson> for ContainerSpec {
             restart_policy: RestartPolicy::from_name(&json.restart_policy),
             restart_rules: json.restart_policy_rules.into_iter().filter_map(RestartRuleJson::into_exit_codes).collect(),
             restarts_on_resize: json.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
+            has_pre_stop: json.lifecycle.pre_stop.is_some(),
             image: json.image,
             command: first_word(&json.command.or(json.args).unwrap_or_default()),
             liveness_probe: json.liveness_probe.map(Into::into),

@@ -10,7 +10,8 @@ fn keeps_used_fields_and_skips_the_rest() {
         r#"{"kind":"Pod","metadata":{"uid":"0d1b2c3d-0000-0000-0000-00000000000f","name":"a","namespace":"b",
             "labels":{"z":"1","a":"2"},"annotations":{"x":"y","kopf.dev/ignore":"true"},"managedFields":[{}],
             "ownerReferences":[{"kind":"Other","name":"o","uid":"1"},{"kind":"ReplicaSet","name":"r","uid":"2","controller":true}]},
-            "spec":{"containers":[{"name":"app","env":[{"name":"P","value":"s"}],"resources":{"limits":{"memory":"1Gi"}}}],"nodeName":"n"},
+            "spec":{"containers":[{"name":"app","env":[{"name":"P","value":"s"}],"resources":{"limits":{"memory":"1Gi"}},
+            "lifecycle":{"preStop":{"exec":{"command":["/bin/drain"]}}}}],"nodeName":"n"},
             "status":{"phase":"Running","conditions":null,"containerStatuses":[{"name":"app","ready":true,"restartCount":3,
             "state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}},"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}"#,
     )
@@ -20,6 +21,7 @@ fn keeps_used_fields_and_skips_the_rest() {
     assert!(pod.ignored);
     assert_eq!(pod.controller.unwrap().kind, "ReplicaSet");
     assert_eq!(pod.containers[0].memory_limit, "1Gi");
+    assert!(pod.containers[0].has_pre_stop);
     assert_eq!(pod.statuses[0].last.as_ref().unwrap().exit_code, 137);
     assert_eq!(pod.statuses[0].state.running.as_ref().unwrap().started, "2026-01-02T03:04:05Z".parse().ok());
 }

@@ -8,26 +8,34 @@ use prost::Message;
 use crate::{
     api::{IGNORE_ANNOTATION, Ownership},
     pods::{
-        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, FirstNames, History,
-        Omitted, Pod, PodCondition, Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndecodablePod,
-        Waiting, WatchedPod,
+        ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, HostPort, Omitted,
+        Pod, PodCondition, Probe, RestartPolicy, Running, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
         pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds},
         probe::{Handler, Timing},
+        requirements,
     },
-    watch::protobuf::bounded_text,
 };
 
-use super::message;
+use super::{
+    fields::{first_names, text},
+    message, unscheduled,
+};
 
 /// Decodes a pod. One that is malformed is still named if its metadata precedes the problem, so that it does not fail
 /// the whole list.
 pub(super) fn decode_pod(raw: Bytes) -> WatchedPod {
     let mut message = message::Pod::default();
-    let result = message.merge(raw);
+    let result = message.merge(raw.clone());
     let names = message.metadata.as_ref().map(|own| [&own.uid, &own.namespace, &own.name, &own.resource_version]);
     let [own_uid, namespace, name, resource_version] = names.map(|names| names.map(Bytes::clone)).unwrap_or_default();
     let decoded = match result {
-        Ok(()) => Pod::from(message).bounded(),
+        Ok(()) => {
+            let mut pod = Pod::from(message);
+            if requirements::matter(&pod.node, &pod.phase) {
+                pod.requirements = unscheduled::requirements(&pod.name, raw);
+            }
+            pod.bounded()
+        }
         Err(_) => Err(DecodeError::Protobuf),
     };
     let pod = decoded.map(Box::new).map_err(|error| {
@@ -59,10 +67,13 @@ impl From<message::Pod> for Pod {
                 uid: text(&owner.uid),
             }),
             finalizers: first_names(&metadata.finalizers, |finalizer| finalizer),
+            generation: metadata.generation.filter(|generation| *generation != 0),
             created: time(metadata.creation_timestamp),
             deletion: time(metadata.deletion_timestamp),
             deletion_grace: metadata.deletion_grace_period_seconds,
             node: text(&spec.node_name),
+            requirements: None,
+            host_ports: host_ports(&spec),
             restart_policy: restart_policy(&spec.restart_policy).unwrap_or_default(),
             termination_grace: spec.termination_grace_period_seconds.and_then(seconds),
             has_pull_secrets: spec.image_pull_secrets.iter().any(|secret| !secret.name.is_empty()),
@@ -97,6 +108,7 @@ impl From<message::Container> for ContainerSpec {
                 .filter_map(exit_codes)
                 .collect(),
             restarts_on_resize: container.resize_policy.iter().any(|policy| policy.restart_policy == RESTART_CONTAINER),
+            has_pre_stop: container.lifecycle.is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
             image: text(&container.image),
             command: container.command.first().or(container.args.first()).map_or_else(ArcStr::new, first),
             liveness_probe: container.liveness_probe.map(probe),
@@ -105,6 +117,13 @@ impl From<message::Container> for ContainerSpec {
             memory_limit: text(&memory.unwrap_or_default().string),
         }
     }
+}
+
+fn host_ports(spec: &message::PodSpec) -> Box<[HostPort]> {
+    let ports = spec.init_containers.iter().chain(&spec.containers).flat_map(|container| &container.ports);
+    HostPort::first(
+        ports.filter_map(|port| HostPort::new(port.host_port.into(), &text(&port.protocol), &text(&port.host_ip))),
+    )
 }
 
 fn first(word: &Bytes) -> ArcStr {
@@ -223,21 +242,10 @@ fn list<T, U>(items: Vec<T>, convert: impl Fn(T) -> U) -> Vec<U> {
     list
 }
 
-fn first_names<T>(items: &[T], name: impl Fn(&T) -> &Bytes) -> FirstNames {
-    let mut names = FirstNames::default();
-    items.iter().for_each(|item| names.push(|| text(name(item))));
-    names
-}
-
 fn uid(bytes: &[u8]) -> Uid {
     Uid::from_text(&String::from_utf8_lossy(bytes))
 }
 
 fn time(time: Option<message::Time>) -> Option<Timestamp> {
     time?.into()
-}
-
-/// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.
-pub(super) fn text(bytes: &[u8]) -> ArcStr {
-    bounded_text(bytes, TEXT_LIMIT).into()
 }

@@ -28,6 +28,8 @@ pub(super) struct ObjectMeta {
     pub uid: Bytes,
     #[prost(bytes = "bytes", tag = "6")]
     pub resource_version: Bytes,
+    #[prost(int64, optional, tag = "7")]
+    pub generation: Option<i64>,
     #[prost(message, optional, tag = "8")]
     pub creation_timestamp: Option<Time>,
     #[prost(message, optional, tag = "9")]
@@ -95,12 +97,16 @@ pub(super) struct Container {
     pub command: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub args: Vec<Bytes>,
+    #[prost(message, repeated, tag = "6")]
+    pub ports: Vec<ContainerPort>,
     #[prost(message, optional, tag = "8")]
     pub resources: Option<ResourceRequirements>,
     #[prost(message, optional, tag = "10")]
     pub liveness_probe: Option<Probe>,
     #[prost(message, optional, tag = "11")]
     pub readiness_probe: Option<Probe>,
+    #[prost(message, optional, tag = "12")]
+    pub lifecycle: Option<Lifecycle>,
     #[prost(message, optional, tag = "22")]
     pub startup_probe: Option<Probe>,
     #[prost(message, repeated, tag = "23")]
@@ -109,6 +115,26 @@ pub(super) struct Container {
     pub restart_policy: Bytes,
     #[prost(message, repeated, tag = "25")]
     pub restart_policy_rules: Vec<ContainerRestartRule>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Lifecycle {
+    #[prost(message, optional, tag = "2")]
+    pub pre_stop: Option<LifecycleHandler>,
+}
+
+/// Only whether there is one.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct LifecycleHandler {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ContainerPort {
+    #[prost(int32, tag = "2")]
+    pub host_port: i32,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub protocol: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub host_ip: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -210,12 +236,12 @@ pub(super) struct ContainerRestartRuleOnExitCodes {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResourceRequirements {
     #[prost(message, repeated, tag = "1")]
-    pub limits: Vec<Limit>,
+    pub limits: Vec<Amount>,
 }
 
 /// An entry of a `map<string, resource.Quantity>`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Limit {
+pub(super) struct Amount {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
     #[prost(message, optional, tag = "2")]

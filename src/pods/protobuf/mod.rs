@@ -3,7 +3,9 @@
 mod convert;
 #[cfg(test)]
 mod encode;
+mod fields;
 mod message;
+mod unscheduled;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;

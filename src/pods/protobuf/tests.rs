@@ -13,11 +13,7 @@ use crate::{
     },
 };
 
-use super::{
-    DecodePod,
-    convert::{decode_pod, text},
-    message,
-};
+use super::{DecodePod, convert::decode_pod, fields::text, message};
 
 fn decode_event(frame: Bytes) -> Result<collection::WatchEvent<WatchedPod>, Malformed> {
     crate::watch::protobuf::decode_event::<DecodePod>(frame)

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    super::document::{Section, counted},
-    Origin,
+    super::{document::Section, numbers::counted},
     fit::Shown,
-    history, section,
-    text::{ago, instant, untrusted},
+    history,
+    text::{began, head, instant, untrusted},
+    workload::{self, Origin},
 };
 
 /// If there are no more workloads than this, the first pod of each is open.
@@ -57,7 +57,7 @@ fn heading(own: &Section, text: &str) -> Markup {
 fn limits(own: &Section, shown: &Shown<'_>, items: usize) -> Vec<String> {
     let selection = own.status.is_selection.then(|| "Other pods and incidents were not selected.".to_owned());
     let omitted = Some(own.status.omitted_incidents).filter(|omitted| *omitted > 0);
-    let omitted = omitted.map(|omitted| format!("The status omits {omitted} incidents."));
+    let omitted = omitted.map(|omitted| format!("The status omits {}.", counted(omitted, "incident")));
     let not_seen: Vec<_> = selection.into_iter().chain(own.not_seen.iter().cloned()).chain(omitted).collect();
     let mut limits: Vec<_> = not_seen.iter().take(items).cloned().collect();
     let mut containers = own.pods.iter().flat_map(|pod| &pod.container_issues).peekable();
@@ -70,15 +70,15 @@ fn limits(own: &Section, shown: &Shown<'_>, items: usize) -> Vec<String> {
         }
     };
     let more = not_seen.len().saturating_sub(items);
-    add(more, format!("and {more} more limits"));
+    add(more, format!("and {}", counted(more, "more limit")));
     let (pods, all) = (shown.pods(), own.problematic_pod_count);
-    add(all.saturating_sub(pods), format!("Only {pods} of the {all} pods with problems are shown in detail."));
+    add(all.saturating_sub(pods), format!("Only {pods} of {} with problems are shown in detail.", counted(all, "pod")));
     let omitted = shown.omitted_workloads;
-    add(omitted, format!("{omitted} workloads with problems are left out."));
+    add(omitted, format!("This page leaves out {} with problems.", counted(omitted, "workload")));
     let (logs, limit) = (shown.shortened_logs, shown.log_bytes);
-    add(logs, format!("Only the last {limit} bytes of {logs} logs are shown."));
+    add(logs, format!("Only the last {limit} bytes of {} are shown.", counted(logs, "log")));
     let causes = own.common_causes.len().saturating_sub(items);
-    add(causes, format!("{causes} common causes are left out."));
+    add(causes, format!("This page leaves out {}.", counted(causes, "common cause")));
     limits
 }
 
@@ -88,12 +88,7 @@ fn common_causes(own: &Section, items: usize) -> Markup {
             section {
                 (heading(own, "Common causes"))
                 table {
-                    thead {
-                        tr {
-                            th scope="col" { "Cause" } th scope="col" { "What is known" } th scope="col" { "Pods" }
-                            th scope="col" { "Owners" } th scope="col" { "Began" }
-                        }
-                    }
+                    (head(&["Cause", "What is known", "Pods", "Owners", "Began"]))
                     tbody {
                         @for cause in own.common_causes.iter().take(items) {
                             tr {
@@ -101,7 +96,7 @@ fn common_causes(own: &Section, items: usize) -> Markup {
                                 td { (untrusted(&cause.message)) }
                                 td { (counted(cause.pods, "pod")) }
                                 td { (counted(cause.owners, "owner")) }
-                                td { (ago(cause.since.0, own.as_of)) }
+                                td { (began(&cause.since, cause.since_at_latest, own.as_of)) }
                             }
                         }
                     }
@@ -120,21 +115,16 @@ fn workloads(own: &Section, shown: &Shown<'_>) -> Markup {
             section {
                 (heading(own, "Overview"))
                 table {
-                    thead {
-                        tr {
-                            th scope="col" { "Workload" } th scope="col" { "Reason" } th scope="col" { "Cause" }
-                            th scope="col" { "Pods" } th scope="col" { "Began" } th scope="col" { "What is known" }
-                        }
-                    }
+                    (head(&["Workload", "Reason", "Cause", "Pods", "Began", "What is known"]))
                     tbody {
-                        @for (position, workload) in numbered() { (section::rows(position, workload, origin)) }
+                        @for (position, workload) in numbered() { (workload::rows(position, workload, origin)) }
                     }
                 }
             }
             section {
                 (heading(own, "Workloads"))
                 @for (position, workload) in numbered() {
-                    (section::section(position, workload, origin, open, shown.log_bytes))
+                    (workload::section(position, workload, origin, open, shown.log_bytes))
                 }
             }
         }

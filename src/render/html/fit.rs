@@ -1,12 +1,11 @@
 //! Chooses the workloads and pods that a page shows, and how much of each log, so that it stays below its size.
 
-use std::collections::HashMap;
-
-use crate::api::{ContainerIssue, Incident, LogSource, Owner, PodProblem, ProblemKind};
+use crate::api::{ContainerIssue, LogSource, PodProblem};
 
 use super::{
-    super::document::{Section, owner},
-    Origin, section, text,
+    super::document::Section,
+    text,
+    workload::{self, Origin, Workload, workloads},
 };
 
 /// The largest page, in bytes.
@@ -21,41 +20,6 @@ const LOGS: usize = 100_000;
 const HEADINGS: usize = 1_000;
 /// The markup that may be added around a log when it is shown, in bytes.
 const LOG_MARKUP: usize = 100;
-
-/// The owner of pods, such as a Deployment. A pod without a controller is its own owner.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Workload<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) owner: Owner,
-    pub(super) incidents: Vec<&'a Incident>,
-    pub(super) pods: Vec<&'a PodProblem>,
-    /// How many pods have a problem, including those that are not among `pods`.
-    pub(super) problematic_pods: usize,
-}
-
-/// The workloads in the order of their first incidents, and then those of which only pods are listed.
-fn workloads(section: &Section) -> Vec<Workload<'_>> {
-    let incidents = section.incidents.iter().map(|own| (own.namespace.as_str(), own.owner.clone(), Some(own), None));
-    let pods = section.pods.iter().map(|own| (own.namespace.as_str(), owner(own), None, Some(own)));
-    let mut workloads: Vec<Workload<'_>> = Vec::new();
-    let mut positions = HashMap::new();
-    for (namespace, owner, incident, pod) in incidents.chain(pods) {
-        let position = *positions.entry((namespace, owner.clone())).or_insert_with(|| {
-            workloads.push(Workload { namespace, owner, incidents: Vec::new(), pods: Vec::new(), problematic_pods: 0 });
-            workloads.len() - 1
-        });
-        if let Some(workload) = workloads.get_mut(position) {
-            workload.incidents.extend(incident);
-            workload.pods.extend(pod);
-        }
-    }
-    for workload in &mut workloads {
-        let existing = workload.incidents.iter().filter(|incident| incident.kind != ProblemKind::Missing);
-        let counted = existing.map(|incident| incident.pods).fold(0, i64::saturating_add);
-        workload.problematic_pods = usize::try_from(counted).unwrap_or(0).max(workload.pods.len());
-    }
-    workloads
-}
 
 /// The workloads of a section.
 struct Content<'a> {
@@ -98,8 +62,8 @@ struct Chosen<'a> {
     pods: Vec<&'a PodProblem>,
 }
 
-/// What the page shows of each section. Every workload and its first pod come before the second pod of any, and the sections take
-/// turns. `used` is the size of the rest of the page.
+/// What the page shows of each section. Every workload and its first pod come before the second pod of any, and the
+/// sections take turns. `used` is the size of the rest of the page.
 pub(super) fn fit<'a>(sections: impl Iterator<Item = &'a Section>, used: usize) -> Vec<Shown<'a>> {
     let reports: Vec<_> = sections.map(|own| Content { workloads: workloads(own), origin: Origin::of(own) }).collect();
     let headings = HEADINGS * reports.iter().filter(|report| !report.workloads.is_empty()).count();
@@ -116,7 +80,7 @@ pub(super) fn fit<'a>(sections: impl Iterator<Item = &'a Section>, used: usize) 
         for (Content { workloads: all, origin }, chosen) in reports.iter().zip(&mut chosen) {
             let Some(workload) = all.get(position) else { continue };
             let first = || workload.pods.first().map_or(0, |pod| pod_size(pod, *origin));
-            if workloads < WORKLOADS && take(section::frame_size(workload, *origin) + first()) {
+            if workloads < WORKLOADS && take(workload::frame_size(workload, *origin) + first()) {
                 workloads += 1;
                 pods += usize::from(!workload.pods.is_empty());
                 let shown = Workload { pods: workload.pods.iter().take(1).copied().collect(), ..workload.clone() };
@@ -154,7 +118,7 @@ pub(super) fn fit<'a>(sections: impl Iterator<Item = &'a Section>, used: usize) 
 
 /// The size of a pod without its logs.
 fn pod_size(pod: &PodProblem, origin: Origin<'_>) -> usize {
-    section::pod(pod, origin, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
+    workload::pod(pod, origin, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
 }
 
 /// The logs of the pods of a workload that is shown.
@@ -164,7 +128,7 @@ fn logs_of<'a>(workload: &'a Workload<'_>) -> impl Iterator<Item = &'a str> {
 
 /// The logs of a pod that the page shows.
 fn logs(pod: &PodProblem) -> impl Iterator<Item = &str> {
-    section::shown_containers(pod).iter().filter(|issue| has_log(issue)).map(|issue| issue.logs.as_str())
+    workload::shown_containers(pod).iter().filter(|issue| has_log(issue)).map(|issue| issue.logs.as_str())
 }
 
 fn has_log(issue: &ContainerIssue) -> bool {

@@ -5,10 +5,11 @@ use maud::{Markup, html};
 
 use super::{
     super::{
-        document::{cause, counted},
+        document::cause,
+        numbers::counted,
         timeline::{Past, Timeline, Unwatched, minute},
     },
-    text::{instant, untrusted},
+    text::{head, instant, untrusted},
 };
 
 /// How many incidents are shown, and how many bytes their rows may take.
@@ -48,10 +49,10 @@ pub(super) fn section(timeline: &Timeline) -> Markup {
             p { (timeline.headline()) "." }
             @if !shown.is_empty() || !spans.is_empty() { (drawing(timeline.until, timeline.since, shown, spans)) }
             @if !shown.is_empty() { (table(&rows)) }
-            @if hidden > 0 { p class="omitted" { "and " (hidden) " more incidents, which this page leaves out" } }
+            @if hidden > 0 { p class="omitted" { "and " (counted(hidden, "more incident")) ", which this page leaves out" } }
             @if !spans.is_empty() { ul { @for own in spans { li { (not_watched(own, timeline)) } } } }
             @if hidden_spans > 0 {
-                p class="omitted" { "and " (hidden_spans) " more such times, which this page leaves out" }
+                p class="omitted" { "and " (counted(hidden_spans, "more such time")) ", which this page leaves out" }
             }
             @for limit in timeline.limits() { p class="omitted" { (limit) } }
         }
@@ -158,13 +159,9 @@ impl Scale {
 fn table(rows: &[Markup]) -> Markup {
     html! {
         table {
-            thead {
-                tr {
-                    th scope="col" { "Workload" } th scope="col" { "Reason" } th scope="col" { "Cause" }
-                    th scope="col" { "Most pods" } th scope="col" { "Began (UTC)" } th scope="col" { "Ended (UTC)" }
-                    th scope="col" { "Lasted" } th scope="col" { "What is known" }
-                }
-            }
+            (head(&[
+                "Workload", "Reason", "Cause", "Most pods", "Began (UTC)", "Ended (UTC)", "Lasted", "What is known",
+            ]))
             tbody { @for row in rows { (row) } }
         }
     }

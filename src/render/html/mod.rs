@@ -8,19 +8,21 @@ mod body;
 mod commands;
 mod fit;
 mod history;
-mod section;
 mod text;
+mod workload;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
 use crate::{report::even_share, version::version_and_revision};
 
-use super::document::{Document, Section, Unchecked, Verdict, counted};
+use super::{
+    document::{Document, Section, Unchecked, Verdict},
+    numbers::counted,
+};
 use fit::Shown;
-use text::untrusted;
+use text::{head, untrusted};
 
 const STYLE: &str = include_str!("style.css");
 /// The part of the page for everything but workloads, pods and logs, in bytes.
@@ -29,20 +31,6 @@ const FRAMES: usize = 400_000;
 const FAILED: usize = 100_000;
 /// How many limits and common causes of a cluster are shown: the most of these that have room, or none.
 const ITEMS: [usize; 4] = [20, 10, 5, 1];
-
-/// When and in which cluster workloads were checked.
-#[derive(Clone, Copy, Debug)]
-struct Origin<'a> {
-    as_of: Option<Timestamp>,
-    /// The context of the cluster, if the page is about several.
-    context: Option<&'a str>,
-}
-
-impl<'a> Origin<'a> {
-    fn of(section: &'a Section) -> Self {
-        Self { as_of: section.as_of, context: section.context.as_deref() }
-    }
-}
 
 /// A cluster that is shown.
 struct Part<'a> {
@@ -162,7 +150,7 @@ fn clusters(document: &Document, parts: &[Part<'_>]) -> Markup {
             section {
                 h2 { "Clusters" }
                 table {
-                    thead { tr { th scope="col" { "Cluster" } th scope="col" { "Result" } } }
+                    (head(&["Cluster", "Result"]))
                     tbody { @for (number, part) in (1..).zip(parts) { (row(number, part.section)) } }
                 }
             }
@@ -172,7 +160,7 @@ fn clusters(document: &Document, parts: &[Part<'_>]) -> Markup {
 
 /// Such as `2 more clusters`.
 fn clusters_of(count: usize, which: &str) -> String {
-    counted(i64::try_from(count).unwrap_or(i64::MAX), &format!("{which} cluster"))
+    counted(count, &format!("{which} cluster"))
 }
 
 /// The clusters that could not be checked, as far as they have room.

@@ -1,20 +1,27 @@
 //! Texts that come from a cluster or a file, made safe for the page. This is the only place that puts them into markup.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use maud::{Markup, html};
 
 use crate::report::{end_within, even_share};
 
-use super::super::{document::age, safe::printable};
+use super::super::{
+    document::{age, lasted},
+    safe::{TAB, log_line, printable},
+};
 
 /// The longest text other than a log, in characters.
 const LIMIT: usize = 1024;
-/// What a tab becomes. It is harmless, and common in stack traces.
-const TAB: &str = "    ";
 
 /// A name or a sentence. The element isolates it: letters that are written from right to left do not move its surroundings.
 pub(super) fn untrusted(text: &str) -> Markup {
     html! { bdi { (shortened(text)) } }
+}
+
+/// The head of a table.
+pub(super) fn head(columns: &[&str]) -> Markup {
+    html! { thead { tr { @for column in columns { th scope="col" { (column) } } } } }
 }
 
 /// One line without control characters, at most [`LIMIT`] characters.
@@ -27,7 +34,7 @@ pub(super) fn shortened(text: &str) -> String {
 
 /// The lines of a log without control characters.
 pub(super) fn log_text(log: &str) -> String {
-    log.split('\n').map(|line| printable(&line.replace('\t', TAB))).collect::<Vec<_>>().join("\n")
+    log.split('\n').map(log_line).collect::<Vec<_>>().join("\n")
 }
 
 /// How many bytes a log takes in the page.
@@ -59,9 +66,20 @@ fn size_in_page(character: char) -> usize {
     }
 }
 
-/// An instant, and how long before the time of the report it was.
-pub(super) fn since(time: Timestamp, as_of: Option<Timestamp>) -> Markup {
-    html! { "since " (instant(time)) @if let Some(as_of) = as_of { " (" (age(time, as_of)) ")" } }
+/// When a problem began, and how long it had lasted at the time of the report.
+pub(super) fn since(time: &Time, at_latest: bool, as_of: Option<Timestamp>) -> Markup {
+    html! {
+        "since " (instant(time.0)) @if at_latest { " or earlier" }
+        @if let Some(as_of) = as_of { " (" (lasted(time, at_latest, as_of)) ")" }
+    }
+}
+
+/// How long before the time of the report a problem began, such as `at least 34m ago`.
+pub(super) fn began(time: &Time, at_latest: bool, as_of: Option<Timestamp>) -> Markup {
+    match as_of {
+        Some(as_of) => html! { (lasted(time, at_latest, as_of)) " ago" },
+        None => instant(time.0),
+    }
 }
 
 pub(super) fn instant(time: Timestamp) -> Markup {

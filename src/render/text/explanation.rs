@@ -2,15 +2,19 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::api::{ContainerKind, PodProblem};
+use crate::{
+    api::{ContainerKind, PodProblem},
+    report::{with_hint, with_log_line},
+};
 
 use super::{
     super::{
-        document::{age, cause, counted, in_parentheses},
+        document::{age, cause, in_parentheses, lasted, sentence},
         explanation::{
             ConditionPart, ContainerPart, Counts, EventPart, Events, Explanation, NodePart, ObjectPart, PodPart, State,
             WorkloadPart,
         },
+        numbers::counted,
         safe::printable,
     },
     BAD, GOOD, HEADING, Layout, Style, Text,
@@ -54,7 +58,7 @@ impl Text {
     fn explained_pod(&mut self, pod: &PodPart) {
         let since = self.with_age(" for ", pod.since.as_ref(), "");
         match (&pod.problem, pod.state) {
-            (Some(problem), _) => self.problem(pod, problem, &since),
+            (Some(problem), _) => self.problem(pod, problem),
             (None, State::Settling) => {
                 let until = pod.until.as_ref().map(|until| {
                     let left = age(self.now, until.0);
@@ -88,11 +92,12 @@ impl Text {
         self.events("Events, the newest first", &pod.events);
     }
 
-    fn problem(&mut self, pod: &PodPart, problem: &PodProblem, since: &str) {
+    fn problem(&mut self, pod: &PodPart, problem: &PodProblem) {
         let PodProblem { reason, message, evidence, .. } = problem;
         let reason = if *reason == pod.status { String::new() } else { format!(", {reason}") };
-        self.line(2, &format!("{}{reason}{}{since}", pod.status, after(", ", cause(problem.cause))));
-        self.line(2, &pod.explanation);
+        let lasted = lasted(&problem.since, problem.since_at_latest, self.now);
+        self.line(2, &format!("{}{reason}{} for {lasted}", pod.status, after(", ", cause(problem.cause))));
+        self.line(2, &with_log_line(&with_hint(&pod.explanation, &pod.hint), &pod.log_line));
         if printable(message) != pod.explanation {
             self.line(2, message);
         }
@@ -113,8 +118,7 @@ impl Text {
             (_, true) => ", ready",
             (_, false) => ", not ready",
         };
-        let restarts =
-            if *restarts == 0 { String::new() } else { after(", ", &counted((*restarts).into(), "restart")) };
+        let restarts = if *restarts == 0 { String::new() } else { after(", ", &counted(*restarts, "restart")) };
         self.line(4, &format!("{kind}{name}: {state:?}{reason}{since}{ready}{restarts}, image {image}"));
         self.line(8, &container.message);
         if let Some(last) = &container.last_termination {
@@ -177,7 +181,7 @@ impl Text {
         }
         if let Some(missing) = missing_pods {
             let cause = in_parentheses(cause(missing.cause));
-            self.line(2, &format!("pods cannot be created{cause}: {}", missing.message));
+            self.line(2, &format!("pods cannot be created{cause}: {}", with_hint(&missing.message, &missing.hint)));
             missing.quotas.iter().for_each(|quota| self.line(4, quota));
         }
         if let Some(revision) = revision {
@@ -186,10 +190,11 @@ impl Text {
             revision.changes.iter().for_each(|change| self.line(4, change));
         }
         self.section("Incidents", incidents, |text, incident| {
-            let (cause, age) = (after(", ", cause(incident.cause)), text.age(&incident.since));
+            let cause = after(", ", cause(incident.cause));
+            let lasted = lasted(&incident.since, incident.since_at_latest, text.now);
             let pods = format!("{} of {}", incident.pods, counted(incident.of, "pod"));
-            text.line(4, &format!("{}{cause}: {pods} for {age}", incident.reason));
-            text.line(8, &incident.message);
+            text.line(4, &format!("{}{cause}: {pods} for {lasted}", incident.reason));
+            text.line(8, &sentence(incident));
         });
         self.events("Events, the newest first", events);
     }
@@ -197,7 +202,7 @@ impl Text {
     fn events(&mut self, heading: &str, events: &Events) {
         self.section(heading, &events.shown, |text, event| text.event(4, event));
         if events.omitted > 0 {
-            self.line(4, &format!("and {} older ones", events.omitted));
+            self.line(4, &format!("and {}", counted(events.omitted, "older one")));
         }
         if events.more {
             self.line(4, "there are more events, which were not read");
@@ -242,7 +247,7 @@ fn shown_counts(counts: &Counts) -> String {
     if more {
         parts.push("and more that were not read".to_owned());
     }
-    let total = counted(i64::try_from(total).unwrap_or(i64::MAX), "pod");
+    let total = counted(total, "pod");
     if parts.is_empty() { total } else { format!("{total}: {}", parts.join(", ")) }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    diagnosis::{Explanation, OtherProblem},
+    api::Cause,
+    diagnosis::{Basis, Explanation, OtherProblem},
     pods::{ContainerState, ContainerStatus, Controller},
     report::identity::Identity,
 };
@@ -78,6 +79,35 @@ fn a_problem_keeps_its_container_after_a_restart() {
         let pod = after_migration(exit_code, pod);
         let found = update(&mut Tracker::default(), &(pod, finding), Some(&status), 3, &|_, _| false);
         assert_eq!(found.unwrap().container, attributed, "exit code {exit_code}");
+    }
+}
+
+#[test]
+fn a_pod_without_room_in_the_status_keeps_its_cause() {
+    use Cause::{LivenessProbe, PostStartHook, Signal};
+    let explained = |cause, exit_code| {
+        let (pod, finding) = crash_in("app", "Error", 50);
+        let basis = Basis::Exit(exit_code);
+        let explanation = Explanation { cause, message: cause.as_str().into(), basis, ..Explanation::default() };
+        (pod, Box::new(Finding { explanation, ..*finding }))
+    };
+    for (cause, exit_code, kept) in [
+        (LivenessProbe, 137, LivenessProbe),
+        (LivenessProbe, 143, LivenessProbe),
+        (PostStartHook, 137, PostStartHook),
+        (LivenessProbe, 139, Signal),
+    ] {
+        let known = explained(cause, 137);
+        for max_pods in [0, 50] {
+            let pods = vec![(known.0.clone(), *known.1.clone())];
+            let status = Scenario { pods, max_pods, ..Scenario::default() }.status(None);
+            assert_eq!((status.incidents[0].cause, status.problematic_pods.is_empty()), (cause, max_pods == 0));
+            let mut tracker = Tracker::default();
+            let found = update(&mut tracker, &explained(Signal, exit_code), Some(&status), 3, &|_, _| false).unwrap();
+            assert_eq!(found.explanation.cause, kept, "{cause}, then exit code {exit_code}, {max_pods} pods");
+            let again = update(&mut tracker, &explained(Signal, exit_code), None, 3, &|_, _| false).unwrap();
+            assert_eq!(again.explanation.cause, kept, "{cause}, then exit code {exit_code}, {max_pods} pods");
+        }
     }
 }
 
@@ -182,6 +212,7 @@ fn a_further_pod_joins_the_open_incident_after_a_restart() {
         container: "proxy".into(),
         message: "".into(),
         since: at(60),
+        since_at_latest: false,
     };
     let further = Pod { uid: Uid::from(8), name: "cart-2".into(), ..pod };
     let finding = Box::new(Finding { others: vec![image], ..*finding });
@@ -198,6 +229,7 @@ fn finding_of(causes: &[(ProblemKind, &str)], reason: &str, since: i64) -> (Pod,
         container: container.into(),
         message: "".into(),
         since: at(since),
+        since_at_latest: false,
         explanation: Explanation::default(),
     };
     let others = causes[1..].iter().copied().map(other).collect();

@@ -103,7 +103,12 @@ prop_compose! {
         container.message = message.into();
         container.reason = reason.into();
         container.last_termination = Some(Terminated { message: last.into(), ..Terminated::default() });
-        let tail = log.map(|(text, note)| Tail { source: LogSource::Current, text: text.into(), note: note.replace(';', "") });
+        let tail = log.map(|(text, note)| Tail {
+            source: LogSource::Current,
+            note: note.replace(';', ""),
+            telling_line: text.chars().take(160).collect::<String>().into(),
+            ..tail(&text)
+        });
         (container, tail)
     }
 }
@@ -374,7 +379,8 @@ fn the_largest_input_fits() {
     let tracker = Tracker::default();
     let detail = ChangeDetail::Values { before: hostile.clone(), after: "x".repeat(2048) };
     let change = TemplateChange { subject: hostile.clone(), detail };
-    let changes = Arc::new(TemplateChanges { changes: vec![change; 500], more: usize::MAX });
+    let changes =
+        Arc::new(TemplateChanges { changes: vec![change; 500], more: usize::MAX, ..TemplateChanges::default() });
     let input = Input {
         generation: i64::MAX,
         max_pods: 500,
@@ -593,6 +599,8 @@ fn a_full_status_has_room_for_the_largest_state_of_webhooks() {
     let pods = (0..600).map(|n| {
         let (pod, mut finding) = crashing("shop", &format!("d{n:03}"), "Error", n);
         finding.containers[0].message = "x".repeat(4096).into();
+        // No room is reserved for a line of the log.
+        finding.explanation.cause = crate::api::Cause::OutOfMemory;
         (pod, finding)
     });
     let scenario = Scenario { webhooks: true, max_pods: 500, ..Scenario::of(pods) };

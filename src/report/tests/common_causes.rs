@@ -62,13 +62,37 @@ fn a_node_explains_most_of_its_pods_of_three_owners() {
 
 #[test]
 fn a_mostly_healthy_node_is_no_common_cause() {
-    let of = |owners: &[&str], others: u64| {
-        let pods = owners.iter().map(|owner| on_dead_node(owner, "node-7"));
+    let of = |cause, owners: &[&str], others: u64| {
+        let pods = owners.iter().map(|owner| explained(owner, ProblemKind::Failed, "node-7", cause, None));
         Scenario { other_pods_on_node: others, ..Scenario::of(pods) }.status(None).common_causes.len()
     };
-    assert_eq!(of(&["a", "b", "c"], 2), 1);
-    assert_eq!(of(&["a", "b", "c"], 3), 0, "half of the pods");
-    assert_eq!(of(&["a", "b", "b"], 0), 0, "two owners");
+    assert_eq!(of(Cause::NodePressure, &["a", "b", "c"], 2), 1);
+    assert_eq!(of(Cause::NodePressure, &["a", "b", "c"], 3), 0, "half of the pods");
+    assert_eq!(of(Cause::NodePressure, &["a", "b", "b"], 0), 0, "two owners");
+    assert_eq!(of(Cause::NodeNotReady, &["a", "b", "b"], 0), 0, "two owners");
+    assert_eq!(of(Cause::ReadinessProbe, &["a", "b", "c"], 0), 0, "nothing says that it is the node");
+}
+
+#[test]
+fn a_silent_node_explains_the_pods_that_were_ready_before() {
+    let marked = (0..34).map(|n| on_dead_node(&format!("own{n}"), "node-7"));
+    let broken = (0..40).map(|n| explained(&format!("bad{n}"), ProblemKind::Crash, "node-7", Cause::ExitCode, None));
+    let pods: Vec<_> = marked.chain(broken).collect();
+    let scenario = || Scenario { other_pods_on_node: 20, ..Scenario::of(pods.clone()) };
+    let status = scenario().status(None);
+    let [own] = status.common_causes.as_slice() else { panic!("{:?}", status.common_causes) };
+    assert_eq!(own.message, "node-7 does not report: 34 of its 94 pods, of 34 owners, are not ready");
+    let sizes: Vec<_> = grouped(scenario()).into_iter().map(|(name, owners)| (name, owners.len())).collect();
+    assert_eq!(sizes, [(String::new(), 40), ("node-7".to_owned(), 34)], "a crash has a cause of its own");
+}
+
+/// Two pods that the node controller has marked do not make the node the cause of what another fault explains.
+#[test]
+fn a_few_marked_pods_prove_nothing_about_the_others() {
+    let pressed = ["c", "d"].map(|owner| explained(owner, ProblemKind::Failed, "node-7", Cause::NodePressure, None));
+    let pods = ["a", "b"].map(|owner| on_dead_node(owner, "node-7")).into_iter().chain(pressed);
+    let status = Scenario { other_pods_on_node: 4, ..Scenario::of(pods) }.status(None);
+    assert!(status.common_causes.is_empty(), "{:?}", status.common_causes);
 }
 
 #[test]

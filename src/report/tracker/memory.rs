@@ -16,11 +16,11 @@ use crate::{
 use super::{
     super::{
         identity::{Identity, IncidentId},
-        known_causes::{Collected, CollectedId, ExplanationId, Explanations},
+        known_causes::{Collected, CollectedId, ExplanationId, Explanations, IncidentPlace},
         sorted_map::SortedMap,
+        wire::instant,
     },
     attribution::CRON_JOB,
-    instant,
     names::{NameId, Names, NewNames},
 };
 
@@ -51,10 +51,6 @@ struct Problem<Id = ExplanationId> {
     explanation: Option<Id>,
     is_ignored: bool,
 }
-
-/// The place of an incident in a [`Memory`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::report) struct IncidentPlace(u32);
 
 /// The parts of an incident's identity that are needed again, and what is known if it has pods that are not ignored.
 #[derive(Clone, Copy, Debug)]

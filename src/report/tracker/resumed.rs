@@ -6,15 +6,18 @@ use jiff::Timestamp;
 
 use crate::{
     api::{Cause, ContainerIssue, Incident, OrchestrStatus, ProblemKind},
-    diagnosis::{Basis, Explanation, Finding, is_known_reason, is_proven},
+    diagnosis::{Basis, Explanation, Finding, is_by_kubelet, is_known_reason, is_proven},
     pods::Pod,
 };
 
 use super::{
-    super::{identity::Identity, known_causes::keep, truncate},
+    super::{identity::Identity, known_causes::keep, truncate, wire::instant},
     attribution::{CRON_JOB, choose, has_completed, keep_cron_job, keep_reason},
-    instant,
 };
+
+/// The exit code of a container that was killed. One that ended by SIGTERM is killed likewise, see
+/// [`continues`](crate::diagnosis::continues).
+const SIGKILL: i32 = 137;
 
 /// The problems in a status.
 #[derive(Default)]
@@ -73,7 +76,8 @@ impl<'a> Resumed<'a> {
             let cause = is_proven(listed.cause).then(|| {
                 let mut examples = listed.example_pods.iter();
                 let example = examples.find_map(|pod| pods.get(&(listed.namespace.as_str(), pod.as_str())));
-                let basis = example.map_or(Basis::State, |pod| basis_of(pod.containers, &listed.container));
+                let containers = example.map_or(&[] as &[_], |pod| pod.containers);
+                let basis = basis_of(listed.cause, containers, &listed.container);
                 let (cause, message) = (listed.cause, listed.message.as_str().into());
                 Explanation { cause, message, basis, ..Explanation::default() }
             });
@@ -128,7 +132,7 @@ impl<'a> Resumed<'a> {
             }
             if is_same_container && is_proven(known.cause) {
                 let incident = self.find(&Identity::of(pod, finding)).and_then(|own| own.cause.as_ref());
-                let basis = basis_of(known.containers, truncate::name(&finding.container));
+                let basis = basis_of(known.cause, known.containers, truncate::name(&finding.container));
                 let message = match incident.filter(|incident| incident.cause == known.cause) {
                     Some(incident) => incident.message.clone(),
                     None => finding.message.clone(),
@@ -136,14 +140,24 @@ impl<'a> Resumed<'a> {
                 let earlier = Explanation { cause: known.cause, message, basis, ..Explanation::default() };
                 keep(&earlier, &mut finding.explanation);
             }
+        } else if is_same_container
+            && self.examples.contains_key(&name)
+            && let Some(earlier) = self.find(&Identity::of(pod, finding)).and_then(|own| own.cause.as_ref())
+        {
+            // The status had no room for the pod.
+            keep(earlier, &mut finding.explanation);
         }
         is_listed.is_some() || self.find(&Identity::of(pod, finding)).is_some()
     }
 }
 
-/// The basis of an explanation in a status.
-fn basis_of(containers: &[ContainerIssue], container: &str) -> Basis {
+/// The basis of an explanation in a status. If the status has no room for the pod, it is not known how the container ended, but
+/// most containers that the kubelet kills end by SIGTERM or SIGKILL.
+fn basis_of(cause: Cause, containers: &[ContainerIssue], container: &str) -> Basis {
     let own = containers.iter().find(|own| own.name == container);
-    let last = own.and_then(|own| own.last_termination.as_ref());
-    last.map_or(Basis::State, |last| Basis::Exit(last.exit_code))
+    match own.and_then(|own| own.last_termination.as_ref()) {
+        Some(last) => Basis::Exit(last.exit_code),
+        None if is_by_kubelet(cause) => Basis::Exit(SIGKILL),
+        None => Basis::State,
+    }
 }

@@ -1,4 +1,4 @@
-//! Decodes watch events, Statuses and texts.
+//! What decodes objects, and how watch events, Statuses and texts are decoded.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,28 @@ use prost::Message;
 use crate::watch::{collection::WatchEvent, json::INITIAL_EVENTS_END};
 
 use super::{
-    Decode, Decoded,
     message::{self, MAGIC},
     wire::Malformed,
 };
 
 /// The longest text of a Status and of the metadata of a list, in bytes.
 const TEXT_LIMIT: usize = 4096;
+
+/// Decodes the objects of a collection.
+pub trait Decode: Send + Sync + 'static {
+    /// The type in the API.
+    type Api: Resource<DynamicType = ()>;
+    type Object: Send + 'static;
+
+    /// Decodes an object. One that is malformed must not fail the whole list, so there is no error.
+    fn decode(raw: Bytes) -> Decoded<Self::Object>;
+}
+
+pub struct Decoded<K> {
+    pub object: K,
+    /// `metadata.resourceVersion`; empty if it could not be read.
+    pub resource_version: String,
+}
 
 /// Decodes an event of a watch.
 pub(crate) fn decode_event<D: Decode>(frame: Bytes) -> Result<WatchEvent<D::Object>, Malformed> {

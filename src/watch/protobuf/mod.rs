@@ -13,7 +13,6 @@ mod wire;
 
 use std::marker::PhantomData;
 
-use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryFutureExt, future::BoxFuture, stream};
 use kube::{
     Client, Resource,
@@ -25,28 +24,14 @@ use super::collection::{Collection, Parts, Selection, WatchEvents, version_of};
 
 use self::response::send;
 
+pub use self::decode::{Decode, Decoded};
+
 pub(crate) use self::{decode::bounded_text, page::PageReader, wire::Buffer};
 #[cfg(test)]
 pub(crate) use self::{
     decode::{decode_event, decode_status},
     wire::Malformed,
 };
-
-/// Decodes the objects of a collection.
-pub trait Decode: Send + Sync + 'static {
-    /// The type in the API.
-    type Api: Resource<DynamicType = ()>;
-    type Object: Send + 'static;
-
-    /// Decodes an object. One that is malformed must not fail the whole list, so there is no error.
-    fn decode(raw: Bytes) -> Decoded<Self::Object>;
-}
-
-pub struct Decoded<K> {
-    pub object: K,
-    /// `metadata.resourceVersion`; empty if it could not be read.
-    pub resource_version: String,
-}
 
 /// A collection in protobuf.
 pub struct Protobuf<D> {

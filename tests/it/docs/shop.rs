@@ -39,9 +39,12 @@ impl Shop {
         Api::<Node>::all(env.client.clone()).patch(NODE, &PatchParams::default(), &untainted).await.unwrap();
 
         let cart = Rollout::with_hashes(env, "cart", 3, REVISIONS).await;
-        let changed =
-            json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "shop/cart:1.4.3"}]}}}});
-        env.api::<ReplicaSet>().patch("cart-7f9b", &PatchParams::default(), &Patch::Merge(&changed)).await.unwrap();
+        for (revision, image) in REVISIONS.into_iter().zip(["shop/cart:1", "shop/cart:1.4.3"]) {
+            let app = json!({"name": "app", "image": image, "resources": {"limits": {"memory": "512Mi"}}});
+            let template = json!({"spec": {"template": {"spec": {"containers": [app]}}}});
+            let set = format!("cart-{revision}");
+            env.api::<ReplicaSet>().patch(&set, &PatchParams::default(), &Patch::Merge(&template)).await.unwrap();
+        }
         for suffix in SUFFIXES {
             let probe = json!({"httpGet": {"path": "/ready", "port": 8080}});
             let app = json!({"name": "app", "image": "example.com/app:1", "readinessProbe": probe});

@@ -1,11 +1,14 @@
 //! The exam without a cluster: the verdict on each pod and its explanation, from the same fixtures.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
-    diagnosis::{Facts, Health, assess},
+    diagnosis::{Facts, Health, RevisionObject, TemplateChanges, assess, template_changes},
     events::{Event, WatchedEvent},
-    pods::from_json,
+    index::Index,
+    pods::{Pod, from_json},
     settings::Settings,
 };
 use serde_json::Value;
@@ -27,10 +30,23 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
     let pod = scenario.objects.iter().find(|object| object["kind"] == "Pod")?;
     let pod = from_json(&pod.to_string()).unwrap();
     let mut events: Vec<_> = scenario.events.iter().filter_map(decode).collect();
-    events.retain(|event| event.involved.kind == "Pod" && event.involved.name == pod.name);
+    let claims = pod.requirements.as_deref().map(|own| own.claims.first().to_vec()).unwrap_or_default();
+    let uid = pod.uid.to_string();
+    let is_about = |event: &Event| match event.involved.kind.as_str() {
+        "Pod" => event.involved.uid == uid,
+        kind => kind == "PersistentVolumeClaim" && claims.iter().any(|claim| *claim == event.involved.name),
+    };
+    events.retain(is_about);
     events.sort_by_key(|event| event.last);
-    let facts = Facts { events: events.into(), ..Facts::default() };
     let settings = Settings::new(&serde_json::from_value(scenario.spec()).unwrap()).unwrap();
+    let mut index = Index::new(settings.thresholds.restarted);
+    let view = index.add_view(settings.scope.clone());
+    for object in scenario.objects.iter().filter(|object| object["kind"] == "Pod") {
+        index.apply(Box::new(from_json(&object.to_string()).unwrap()), now);
+    }
+    let port_holder = index.port_holder(view, &pod);
+    let revision = template(scenario, &pod);
+    let facts = Facts { events: events.into(), port_holder, revision, ..Facts::default() };
     let answer = match assess(&pod, &facts, &settings.thresholds, now).health {
         Health::Healthy | Health::Settling => None,
         Health::Problem(finding) => Some(Answer {
@@ -43,6 +59,24 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
         }),
     };
     Some(grade(scenario, answer))
+}
+
+/// The pod template of the pod's ReplicaSet, compared with that of an earlier one if it has a pod.
+fn template(scenario: &Scenario, pod: &Pod) -> Option<Arc<TemplateChanges>> {
+    let decode = |object: &Value| RevisionObject::from_json(object.to_string().as_bytes()).unwrap();
+    let revisions: Vec<_> = scenario.objects.iter().filter(|own| own["kind"] == "ReplicaSet").map(decode).collect();
+    let own =
+        revisions.iter().find(|own| pod.controller.as_ref().is_some_and(|controller| controller.uid == own.uid))?;
+    let has_pod = |revision: &&RevisionObject| {
+        let pods = scenario.objects.iter().filter(|object| object["kind"] == "Pod");
+        pods.into_iter().any(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == revision.uid)
+    };
+    let before = revisions.iter().filter(has_pod).find(|other| other.number < own.number);
+    let changes = match before {
+        Some(before) => template_changes(&before.template, &own.template),
+        None => TemplateChanges::of_one(&own.template),
+    };
+    Some(Arc::new(changes))
 }
 
 /// Decodes an event as the operator's watch does.

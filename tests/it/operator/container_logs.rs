@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use orchestr::api::{ContainerIssue, LogSource, OrchestrStatus};
-use orchestr_testbed::{Answer, Kubelet};
+use orchestr_testbed::{Answer, Kubelet, eventually};
 use serde_json::{Value, json};
 
 use crate::{
+    command::{ends, orchestr},
     pod_statuses::{self, crash_looping, merge, not_ready, waiting},
+    support::TIMEOUT,
     test_env::{TestEnv, listed, watch_all, watch_with},
 };
 
@@ -88,6 +90,45 @@ async fn shows_the_log_that_belongs_to_each_problem() {
     let none = env.wait_for_status("none", "all are reported", |status| status.problematic_pod_count == 7).await;
     assert!(none.problematic_pods.iter().flat_map(|pod| &pod.container_issues).all(|issue| issue.log_source.is_none()));
     operator.stop().await;
+}
+
+/// What the command prints as JSON.
+fn printed(env: &TestEnv, args: &[&str]) -> Value {
+    let kubeconfig = ["--kubeconfig", env.plane.admin_kubeconfig().to_str().unwrap(), "-n", &env.namespace];
+    let (_, out, err) = ends(&mut orchestr(&[args, &kubeconfig].concat()));
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {err}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotes_the_line_of_the_log_that_says_why() {
+    let env = TestEnv::new("quotes").await;
+    let kubelet = kubelet(&env).await;
+    let log = "starting\n2026-11-23 10:11:12 ERROR no login with password=hunter2\nINFO bye\n";
+    kubelet.script(&env.namespace, "cart", "app", false, Answer::text(log));
+    env.pod_with("cart", on(&kubelet), ended("containerd://a", 1, "")).await;
+    env.object("cluster", watch_all()).await;
+    env.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
+    let operator = env.operator().start();
+    let status = env.wait_for_status("cluster", "the log is quoted", |status| {
+        status.incidents.first().is_some_and(|incident| !incident.log_line.is_empty())
+    });
+    let incident = status.await.incidents.remove(0);
+    let line = "ERROR no login with password=[REDACTED]";
+    assert_eq!(incident.log_line, line);
+    assert!(!incident.message.contains("its log says"), "{}", incident.message);
+    let none = env.wait_for_status("none", "it is reported", |status| !status.incidents.is_empty()).await;
+    assert_eq!(none.incidents[0].log_line, "");
+    let published =
+        async || Some(env.events("cluster").await).filter(|events| !events.is_empty()).ok_or("none".to_owned());
+    let events = eventually("an event is published", TIMEOUT, published).await.unwrap();
+    assert!(!format!("{events:?}").contains("no login"), "{events:?}");
+    operator.stop().await;
+
+    let scanned = printed(&env, &["scan", "--logs", "-o", "json"]);
+    assert_eq!(scanned["incidents"][0]["logLine"], line);
+    assert_eq!(printed(&env, &["scan", "-o", "json"])["incidents"][0].get("logLine"), None);
+    let explained = printed(&env, &["explain", "cart", "-o", "json"]);
+    assert_eq!(explained["pods"][0]["logLine"], line);
 }
 
 #[tokio::test(flavor = "multi_thread")]

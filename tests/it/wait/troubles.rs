@@ -80,6 +80,7 @@ async fn shows_the_log_of_a_container_that_crashes_in_a_loop() {
     let parts = [
         "CrashLoopBackOff",
         "app exited with code 1",
+        "its log says: \"panic: no such table: orders\"",
         "log of the previous run of app:",
         "| panic: no such table: orders",
     ];

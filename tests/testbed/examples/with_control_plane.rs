@@ -1,6 +1,6 @@
 //! Runs a command while an empty control plane runs on loopback, and ends with its exit code:
 //!
-//! `cargo run --example with_control_plane -- COMMAND [ARGUMENT…]`
+//! `cargo run -p orchestr-testbed --example with_control_plane -- COMMAND [ARGUMENT…]`
 //!
 //! The command's environment has `KUBECONFIG`, for the administrator, and `KUBECTL`, the path of a matching kubectl.
 

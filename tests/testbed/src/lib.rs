@@ -42,6 +42,7 @@ pub use control_plane::{ControlPlane, Options};
 pub use error::{Error, Result};
 pub use etcd::Writer;
 pub use kubelet::{Answer, Kubelet, LogRequest};
+pub use logs::LogOptions;
 pub use prometheus::{Prometheus, PromtoolOutput, free_port, page, promtool};
 pub use receiver::{Received, Receiver, Reply};
 pub use table::{Row, Table};

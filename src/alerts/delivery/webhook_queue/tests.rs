@@ -118,8 +118,8 @@ impl Steps {
         (self.start + Duration::from_secs(seconds), wall)
     }
 
-    /// Decides once, reads the Secrets with this result if they are asked for, and then decides again. Returns a message that
-    /// is to be sent without being stored first.
+    /// Decides once, reads the Secrets with this result if they are asked for, and then decides again. Returns a
+    /// message that is to be sent without being stored first.
     fn step(
         &mut self,
         seconds: u64,

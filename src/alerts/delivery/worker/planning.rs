@@ -11,7 +11,8 @@ use super::{
 };
 use crate::alerts::{CurrentMutes, Incident, alert_bytes, mute::KnownMatches};
 
-/// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for each.
+/// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for
+/// each.
 const INCIDENTS: usize = 256;
 
 impl Worker {

@@ -15,10 +15,7 @@ use crate::{
     cli::{
         Failure,
         connect::Cluster,
-        explain::{
-            TIMEOUT,
-            reader::{Page, Reader},
-        },
+        explain::reader::{Page, Reader, TIMEOUT},
         get,
         kind::Kind,
         live::ClusterView,
@@ -88,6 +85,9 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     if let Some((mut pods, _)) = page {
         pods.pods.retain(|pod| gathered.owns(pod));
         gathered.view.see_pods(&pods.pods, now);
+        for (pod, template) in gathered.templates(&pods.pods) {
+            gathered.view.show_template(pod, template);
+        }
         gathered.pods = Some(pods);
     }
     if let (Workload::Job(job), Some(facts)) = (&gathered.workload, &gathered.job) {
@@ -96,7 +96,22 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     gathered
 }
 
-/// What is known of the pods on which depends whether a pod was replaced whose workload is not read, for example a Rollout.
+/// Adds which pods of the namespace use ports of their nodes.
+pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view: &mut ClusterView, now: Timestamp) {
+    let what = format!("the other pods of {}", reader.namespace);
+    let mut next = None;
+    for _ in 0..PAGES {
+        let Some((pods, token)) = self::pods(reader, &what, "", now, next).await else { return };
+        view.add_port_holders(&pods.pods);
+        if token.is_none() {
+            return;
+        }
+        next = token;
+    }
+}
+
+/// What is known of the pods on which depends whether a pod was replaced whose workload is not read, for example a
+/// Rollout.
 pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> ClusterView {
     let mut view = ClusterView::default();
     if pod.phase != "Failed" || replacing_owner(pod).is_none() {
@@ -166,8 +181,8 @@ async fn list_revisions<K: Resource<DynamicType = ()>>(reader: &Reader<'_>, what
     objects.into_iter().filter_map(decode).collect()
 }
 
-/// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob has
-/// succeeded.
+/// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob
+/// has succeeded.
 async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<JobFacts> {
     let Workload::Job(job) = workload else { return None };
     let mut facts = JobFacts::of(job);

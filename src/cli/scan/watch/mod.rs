@@ -1,9 +1,9 @@
 //! `orchestr scan --watch`: keeps watching the pods, and shows what changes.
 //!
-//! A [`Collector`] keeps what the watches have shown, and judges it. `view` shows the result: on a terminal a
+//! A [`Collector`] keeps what the watches have shown, and judges it. `screen` shows the result: on a terminal a
 //! table that is drawn again, otherwise a line for each change.
 
-mod view;
+mod screen;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -33,12 +33,11 @@ use crate::{
 };
 
 use super::{
-    INCOMPLETE, PROBLEMS, ScanFlags,
     cluster::{Source, check_namespaces_exist},
     collector::{Collector, Filter},
-    output::Output,
+    flags::{INCOMPLETE, Output, PROBLEMS, ScanFlags},
 };
-use view::{Shown, View};
+use screen::{Screen, Shown};
 
 /// The shortest time between two drawings, or between two groups of lines.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -80,8 +79,8 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
     }
     let reads = ClusterView::of(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
     let pods = Collector::of_watches(scopes.len(), reads, flags.thresholds.thresholds(), filter);
-    let view = View::new(flags.output == Output::Wide);
-    let run = Run { source: &source, scopes, clock, pods, view, outage: Outage::default() };
+    let screen = Screen::new(flags.output == Output::Wide);
+    let run = Run { source: &source, scopes, clock, pods, screen, outage: Outage::default(), was_unreachable: false };
     run.until_interrupted(updates).await
 }
 
@@ -90,8 +89,10 @@ struct Run<'a> {
     scopes: Vec<Option<String>>,
     clock: ClusterClock,
     pods: Collector,
-    view: View,
+    screen: Screen,
     outage: Outage,
+    /// Whether the API server could not be asked at some time of the outage. Otherwise, missed changes were read.
+    was_unreachable: bool,
 }
 
 impl Run<'_> {
@@ -121,7 +122,7 @@ impl Run<'_> {
                 self.pods.set_now(time);
                 self.pods.compact();
                 self.pods.judge();
-                // The watch shows the events from now on.
+                // The watches show later events; this lists the earlier ones.
                 let troubled = self.pods.troubled_namespaces();
                 self.pods.view.read(troubled.keys().map(String::as_str), now);
                 let outage = self.outage(now, time);
@@ -129,7 +130,7 @@ impl Run<'_> {
                 let is_current = self.pods.failure().is_none();
                 let missing_events = self.pods.view.missing_events().map(Note::as_str);
                 last = Shown { is_synced: self.pods.is_synced(), is_current, outage, missing_events };
-                let again = match self.view.show(&self.pods, &last, now) {
+                let again = match self.screen.show(&self.pods, &last, now) {
                     Ok(again) => again,
                     // The reader has closed the pipe.
                     Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
@@ -145,9 +146,9 @@ impl Run<'_> {
                     live::arrived(update, &mut updates).into_iter().for_each(|update| self.apply(update));
                 }
                 note = self.pods.view.next() => match note {
-                    Some(note @ (Note::JobsDenied | Note::CronJobsDenied)) => self.view.note(note.as_str()),
+                    Some(note @ (Note::JobsDenied | Note::CronJobsDenied)) => self.screen.note(note.as_str()),
                     // A terminal shows the others for as long as they are true.
-                    Some(note) => self.view.report(note.as_str()),
+                    Some(note) => self.screen.report(note.as_str()),
                     None => {}
                 },
                 () = sleep_until(due) => continue,
@@ -168,9 +169,7 @@ impl Run<'_> {
             Update::Event(WatchUpdate::Applied(event)) => self.pods.view.add_event(event),
             Update::Event(WatchUpdate::Denied(_)) => {
                 let note = self.pods.view.note(Note::EventsDenied);
-                if note.is_some() {
-                    self.view.note("you may not watch events: causes that only events prove are missing");
-                }
+                note.iter().for_each(|note| self.screen.note(note.as_str()));
             }
             Update::Event(_) => {}
         }
@@ -183,20 +182,29 @@ impl Run<'_> {
         Err(live::denied(&self.source.cluster.target, "pods", namespace, message))
     }
 
-    /// The sentence about an outage of the API server, if it lasts.
+    /// The sentence that what is shown may be outdated, if that lasts.
     fn outage(&mut self, now: Instant, time: Timestamp) -> Option<String> {
-        let failure = self.pods.failure();
+        let (failure, error) = (self.pods.failure(), self.pods.error());
+        self.was_unreachable |= error.is_some();
         let news = self.outage.update(failure.is_some(), now, time);
-        let sentence = self.outage.began().zip(failure).map(|(began, why)| {
-            let (began, why) = (began.strftime("%Y-%m-%dT%H:%M:%SZ"), clean_text(why, None, ERROR_LIMIT));
-            format!("the API server cannot be asked since {began}, so this may be outdated: {why}")
-        });
+        let sentence = self.outage.began().zip(failure).map(|(began, why)| outdated(began, error, why));
         match news {
-            Some(OutageNews::Began) => sentence.iter().for_each(|sentence| self.view.report(sentence)),
-            Some(OutageNews::Ended) => self.view.report("the API server answers again"),
+            Some(OutageNews::Began) => sentence.iter().for_each(|sentence| self.screen.report(sentence)),
+            Some(OutageNews::Ended) if self.was_unreachable => self.screen.report("the API server answers again"),
+            Some(OutageNews::Ended) => self.screen.report("the missed changes have been read"),
             None => {}
         }
+        self.was_unreachable &= failure.is_some();
         sentence
+    }
+}
+
+/// Since when what is shown may be outdated, and why: the error of the API server, if it cannot be asked.
+fn outdated(began: Timestamp, error: Option<&str>, why: &str) -> String {
+    let (began, why) = (began.strftime("%Y-%m-%dT%H:%M:%SZ"), clean_text(why, None, ERROR_LIMIT));
+    match error {
+        Some(_) => format!("the API server cannot be asked since {began}, so this may be outdated: {why}"),
+        None => format!("this may be outdated since {began}: {why}"),
     }
 }
 
@@ -225,5 +233,23 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_server_that_answers_is_not_called_unreachable() {
+        let began = "2026-03-01T12:00:00Z".parse().unwrap();
+        assert_eq!(
+            outdated(began, Some("refused"), "refused"),
+            "the API server cannot be asked since 2026-03-01T12:00:00Z, so this may be outdated: refused"
+        );
+        assert_eq!(
+            outdated(began, None, "missed changes are still being read"),
+            "this may be outdated since 2026-03-01T12:00:00Z: missed changes are still being read"
+        );
     }
 }

@@ -1,10 +1,11 @@
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::*;
 use crate::render::{
-    history_of_tests::{noon, status as history},
     text::{self, Layout},
+    timeline_fixtures::{noon, status as history},
 };
 
 fn status() -> OrchestrStatus {
@@ -139,6 +140,17 @@ fn says_that_a_status_is_old_or_of_another_spec() {
     let text = text_of(&status, &Selection::all(&status), 80, 0);
     assert!(text.contains("checked 3h ago\n") && text.contains("The status is old: "), "{text}");
     assert!(text.contains("The spec was changed since"), "{text}");
+}
+
+#[test]
+fn a_status_is_old_when_its_history_ends() {
+    let status = history();
+    for (minutes, is_old) in [(6, false), (7, true)] {
+        let now = noon() + SignedDuration::from_mins(minutes);
+        let is_said = notes(&status, None, now).iter().any(|note| note.starts_with("The status is old: "));
+        let timeline = Timeline::of(&NamespacedName::new("ops", "cluster"), &status, None, now);
+        assert_eq!((is_said, !timeline.is_known_until_now()), (is_old, is_old), "{minutes}");
+    }
 }
 
 #[test]

@@ -4,9 +4,10 @@ use orchestr_testbed::objects::{self, controlled_by, merged};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{super::outlook::Begun, *};
 use crate::{
-    diagnosis::Health,
+    cli::live::ClusterView,
+    diagnosis::{Health, JobFacts},
     events::{Event, InvolvedObject, WatchedEvent},
     jobs::JobKey,
     pods::Controller,

@@ -1,3 +1,4 @@
+use jiff::SignedDuration;
 use orchestr_testbed::objects;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Recognizes code that computes a value, which is no credential: `token = os.environ["SMTP_TOKEN"]`.
 
-use super::{names::Name, values::Context};
+use super::{context::Context, names::Name};
 use crate::logs::redact::{
     bytes::{self, ALNUM, DIGIT, LETTER, UNDERSCORE, WORD, is_at, run},
     looks::is_secret_like,

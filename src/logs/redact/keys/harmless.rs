@@ -1,8 +1,8 @@
 //! Decides which values of keys are no credentials: placeholders, remarks, counts and names.
 
 use super::{
+    context::{Context, Notation},
     names::Secret,
-    values::{Context, Notation},
 };
 use crate::logs::redact::{
     looks::{is_path, is_random, is_reference, is_secret_like, is_uuid},

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{notation::Place, values::Notation};
+use super::context::{Notation, Place};
 use crate::logs::redact::bytes::{NAME, line_before, rest_of_line, run_before};
 
 /// The most of a tag, and of a value, that is searched, in bytes.

@@ -1,6 +1,7 @@
 //! Finds the values of keys that are named like a credential, in many notations.
 
 mod code;
+mod context;
 mod harmless;
 mod markup;
 mod names;
@@ -10,14 +11,11 @@ mod values;
 use std::ops::Range;
 
 use self::{
+    context::{Context, Notation},
     names::{Name, Secret},
     notation::Key,
-    values::{Context, Notation},
 };
-use super::{
-    bytes::{self, DIGIT, NAME, QUOTE, is, is_at, run, run_before},
-    search::most_examined,
-};
+use super::bytes::{self, DIGIT, NAME, is_at, run, run_before};
 
 /// A part of every name of a credential. [`names`] decides with the whole name.
 pub(super) const STEMS: &[&str] = &[
@@ -61,6 +59,12 @@ pub(super) const STEMS: &[&str] = &[
 
 /// How much of a name is considered on either side of its stem, in bytes.
 const MAX_NAME: usize = 128;
+
+/// How many keys and phrases are examined before a position. A log has at most 1,000 lines, so few have more. What follows
+/// further ones is masked to the end of the line, because texts that consist of them would take too long.
+pub(super) fn most_examined(at: usize) -> usize {
+    1024 + at / 128
+}
 
 /// Where the search for keys continues.
 #[derive(Default)]
@@ -176,12 +180,4 @@ fn first_word(head: &str, stem: &str) -> usize {
     let letters = words.bytes().rev().take(16).take_while(u8::is_ascii_alphabetic).count();
     let word = words.get(words.len() - letters..).unwrap_or_default();
     if names::precedes_key(word) { letters + 1 } else { 0 }
-}
-
-fn is_blank(byte: u8) -> bool {
-    is(byte, bytes::BLANK)
-}
-
-fn is_quote(byte: Option<u8>) -> bool {
-    byte.is_some_and(|byte| is(byte, QUOTE))
 }

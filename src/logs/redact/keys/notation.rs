@@ -2,10 +2,14 @@
 
 use std::ops::Range;
 
-use super::{code, is_blank, is_quote, markup, names, values::Notation};
+use super::{
+    code,
+    context::{Notation, Place},
+    markup, names,
+};
 use crate::logs::redact::{
-    bytes::{BLANK, is_at, line_before, near, rest_of_line, run},
-    looks::{is_random, is_secret_like},
+    bytes::{BLANK, is_at, is_blank, is_quote, line_before, near, rest_of_line, run},
+    looks::is_secret_like,
     words::Words,
 };
 
@@ -30,31 +34,6 @@ pub(super) struct Key<'a> {
     range: Range<usize>,
     pub name: &'a str,
     quoted_before: bool,
-}
-
-/// Where a value begins.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub start: usize,
-    /// Where it ends, if that is known already.
-    pub end: Option<usize>,
-    pub notation: Notation,
-    /// Whether only certain suffixes are allowed in the name, because the notation also occurs in prose.
-    pub strict: bool,
-    /// Whether the name must leave no doubt.
-    pub certain: bool,
-}
-
-impl Place {
-    fn new(start: usize, notation: Notation, strict: bool) -> Self {
-        Self { start, end: None, notation, strict, certain: false }
-    }
-
-    /// Whether the value looks random, and not like a hash with its algorithm.
-    pub(super) fn has_random(&self, text: &str) -> bool {
-        let value = first_word(rest_of_line(text, self.start, 256)).trim_matches(['"', '\'', ',', ';']);
-        value.len() >= 24 && is_random(value, false)
-    }
 }
 
 impl<'a> Key<'a> {

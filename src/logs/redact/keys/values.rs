@@ -4,40 +4,15 @@ use std::ops::Range;
 
 use super::{
     code::is_code,
-    harmless, is_blank, is_quote,
-    names::{Name, Secret},
+    context::{Context, Notation},
+    harmless,
+    names::Secret,
 };
 use crate::logs::redact::{
-    bytes::{self, length, rest_of_line},
+    bytes::{self, is_blank, is_quote, length, rest_of_line},
     looks::is_secret_like,
     words::Words,
 };
-
-/// What the key indicates about its value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Context<'a> {
-    pub name: &'a Name,
-    pub secret: Secret,
-    pub notation: Notation,
-    /// The indentation, if the key is the first word of its line. The value then extends to the end of the line and may
-    /// contain spaces.
-    pub leads: Option<usize>,
-    /// Whether the name is often that of an entry, whose value may be a hash.
-    pub of_data: bool,
-}
-
-/// How a key is separated from its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notation {
-    /// An equals sign, or a colon after a quoted key.
-    Sign,
-    /// A colon, as in a sentence.
-    Colon,
-    /// A space, as after a command-line flag.
-    Flag,
-    /// An XML tag.
-    Element,
-}
 
 /// The most of a line of code that is examined, in bytes.
 const MAX_CODE: usize = 256;

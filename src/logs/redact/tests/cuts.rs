@@ -6,7 +6,8 @@ use super::corpus::{INNOCENT, SECRETS, parse};
 use crate::{
     logs::{
         LogPolicy,
-        clean::{clean, clean_text, without_last_word},
+        clean::{clean, without_last_word},
+        clean_text,
         redact::Mask,
     },
     partial_text,

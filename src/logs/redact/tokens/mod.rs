@@ -5,15 +5,26 @@ mod unknown;
 
 use std::ops::Range;
 
-use base64::Engine as _;
+use base64::{
+    Engine as _,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 
 pub(super) use self::unknown::find_in_word;
 use super::{
     bytes::{self, ALNUM, BASE64, EQUALS, is_at, run, run_before, starts_word},
-    encoded::CODEC,
     pattern::Pattern,
     words::Words,
 };
+
+/// Base64 with or without padding.
+pub(super) const CODEC: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// The longest word that is examined, in bytes.
 const MAX_RUN: usize = 1024;

@@ -91,7 +91,7 @@ fn clusters_share_the_room_for_500_pods() {
         for ((workloads, pods), article) in sizes.iter().zip(articles) {
             let shown = article.matches("on node-7, ").count();
             assert!(shown >= *workloads, "{workloads} workloads, but {shown} pods: {article}");
-            let sentence = format!("Only {shown} of the {pods} pods with problems are shown in detail.");
+            let sentence = format!("Only {shown} of {pods} pods with problems are shown in detail.");
             assert_eq!(article.contains(&sentence), shown < *pods, "{sentence}");
             assert!(article.contains(" logs are shown."), "{article}");
         }
@@ -109,6 +109,7 @@ fn long_texts_and_many_clusters_do_not_make_the_page_larger() {
         owners: 1,
         pods: 1,
         since: at("11:00:00"),
+        since_at_latest: false,
         message: long.clone(),
     };
     let causes = vec![cause; 99];
@@ -130,11 +131,11 @@ fn long_texts_and_many_clusters_do_not_make_the_page_larger() {
             0,
             2,
             99,
-            &["94 common causes are left out.", "and 94 more limits", "more clusters that could not be checked"][..],
+            &["leaves out 94 common causes.", "and 94 more limits", "more clusters that could not be checked"][..],
         ),
-        (0, 60, 0, &["99 common causes are left out.", "checked clusters without room on this page"]),
-        (100, 1, 0, &["89 common causes are left out."]),
-        (1_200, 1, 100, &["99 common causes are left out.", "checked clusters without room on this page"]),
+        (0, 60, 0, &["leaves out 99 common causes.", "checked clusters without room on this page"]),
+        (100, 1, 0, &["leaves out 89 common causes."]),
+        (1_200, 1, 100, &["leaves out 99 common causes.", "checked clusters without room on this page"]),
     ] {
         let reports = [vec![healthy.clone(); healthy_ones], vec![broken.clone(); broken_ones]].concat();
         let failures = (0..failed_ones).map(|_| failed(&long, &long)).collect();

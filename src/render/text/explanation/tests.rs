@@ -32,12 +32,15 @@ fn pod(status: &str, state: State) -> PodPart {
         status: status.to_owned(),
         state,
         since: Some(at("11:55:00")),
+        since_at_latest: false,
         until: None,
         ignored: false,
         created: Some(at("10:00:00")),
         node: "node-7".to_owned(),
         owner: Some(Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }),
         explanation: String::new(),
+        log_line: String::new(),
+        hint: String::new(),
         also: Vec::new(),
         problem: None,
         containers: Vec::new(),
@@ -115,7 +118,7 @@ fn explains_a_pod_with_a_problem() {
     let pod = PodPart {
         explanation: "app was OOM-killed 90 s after its start, 7 restarts; limit 512Mi".to_owned(),
         also: vec!["sidecar proxy exited with code 1".to_owned()],
-        problem: Some(problem("INFO  ready\n\tout of memory")),
+        problem: Some(PodProblem { since_at_latest: true, ..problem("INFO  ready\n\tout of memory") }),
         containers: vec![container()],
         conditions: vec![ConditionPart {
             kind: "Ready".to_owned(),
@@ -143,7 +146,7 @@ fn explains_a_pod_with_a_problem() {
     assert_eq!(
         plain(&explanation, 100),
         "pod/cart-5d9f-a in shop has a problem
-  CrashLoopBackOff, OOMKilled, OutOfMemory for 5m
+  CrashLoopBackOff, OOMKilled, OutOfMemory for at least 5m
   app was OOM-killed 90 s after its start, 7 restarts; limit 512Mi
   container app was OOM-killed (exit 137), 7 restarts, limit 512Mi
   evidence: Unhealthy ×41
@@ -243,6 +246,7 @@ fn explains_a_workload_with_its_incidents() {
         missing_pods: Some(MissingPart {
             cause: Cause::QuotaExceeded,
             message: "the ResourceQuota pods is exceeded".to_owned(),
+            hint: String::new(),
             quotas: vec!["ResourceQuota pods: pods 3 of 3".to_owned()],
         }),
         incidents: vec![incident],
@@ -275,6 +279,8 @@ fn prints_nothing_that_could_control_a_terminal() {
     let hostile = "x\u{1b}[31m\u{202e}\r\n::error::y";
     let pod = PodPart {
         explanation: hostile.to_owned(),
+        log_line: hostile.to_owned(),
+        hint: hostile.to_owned(),
         problem: Some(PodProblem { message: hostile.to_owned(), ..problem(hostile) }),
         events: Events { shown: vec![event(hostile, hostile)], ..Events::default() },
         ..pod(hostile, State::Problem)

@@ -81,12 +81,26 @@ fn drops_a_repetition_whose_only_incident_ends_meanwhile() {
     sim.advance(3_600);
     sim.receiver = Behaviour::Unreachable;
     sim.advance(60);
-    let before = sim.sent.len();
     sim.end(1);
+    sim.receiver = Behaviour::Accepts;
     sim.advance(25);
-    for sent in sim.sent.iter().skip(before) {
-        assert!(sent.firing() > 0 || !sent.resolved.is_empty(), "{sent:?}");
-    }
+    let sent: Vec<_> = accepted(&sim).into_iter().skip(2).map(|(_, kind, started, _)| (kind, started)).collect();
+    assert_eq!(sent, [(MessageKind::Repeat, vec![key(2)])]);
+}
+
+#[test]
+fn repeats_no_silenced_incident_while_another_one_ends() {
+    let mut sim = Simulation::new(WebhookFormat::Slack);
+    sim.start(1);
+    sim.start(2);
+    sim.advance(3_600);
+    sim.receiver = Behaviour::Unreachable;
+    sim.advance(60);
+    sim.silence("key2", 600);
+    sim.end(1);
+    sim.receiver = Behaviour::Accepts;
+    sim.advance(25);
+    assert_eq!(kinds(&sim), [MessageKind::Firing]);
 }
 
 #[test]

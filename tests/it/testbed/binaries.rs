@@ -12,7 +12,7 @@ use orchestr_testbed::{Error, binaries, build_all, eventually, finish};
 
 /// Calls [`binaries`] in another process with these values of `KUBEBUILDER_ASSETS`, `PATH` and `CARGO_TARGET_DIR`.
 fn find_binaries(assets: &Path, path: &Path, target: &Path) -> Output {
-    run("binaries::binaries_process", assets, path, target)
+    run("testbed::binaries::binaries_process", assets, path, target)
 }
 
 /// Runs an ignored test in another process.
@@ -102,7 +102,7 @@ fn builds_all_programs_concurrently_before_any_clock_runs() {
             [ "$name" = v3 ] && name=server
             : >"$out/$name"
         done"#;
-    let output = run("binaries::build_all_process", Path::new(""), &with_go(dir.path(), script), dir.path());
+    let output = run("testbed::binaries::build_all_process", Path::new(""), &with_go(dir.path(), script), dir.path());
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
     assert!(out.contains("7 programs were built when the time was over"), "{out}{err}");

@@ -1,18 +1,20 @@
-//! The markup of a workload and its pods.
+//! The workloads of a section, and the markup of a workload and its pods.
+
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::api::{ContainerIssue, Incident, LogSource, PodProblem};
+use crate::api::{ContainerIssue, Incident, LogSource, Owner, PodProblem, ProblemKind};
 
 use super::{
     super::{
-        document::{affected, cause, counted, log_name, ownership},
+        document::{Section, affected, cause, log_name, owner, ownership, sentence},
+        numbers::counted,
         text::kind,
     },
-    Origin, commands,
-    fit::Workload,
-    text::{ago, log_end, log_text, shortened, since, untrusted},
+    commands,
+    text::{ago, began, log_end, log_text, shortened, since, untrusted},
 };
 
 /// How many incidents of a workload are shown.
@@ -26,6 +28,55 @@ const EVIDENCE: usize = 10;
 
 /// The size of the sentence about pods that are left out, in bytes.
 const OMITTED_PODS: usize = 120;
+
+/// When and in which cluster workloads were checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) as_of: Option<Timestamp>,
+    /// The context of the cluster, if the page is about several.
+    pub(super) context: Option<&'a str>,
+}
+
+impl<'a> Origin<'a> {
+    pub(super) fn of(section: &'a Section) -> Self {
+        Self { as_of: section.as_of, context: section.context.as_deref() }
+    }
+}
+
+/// The owner of pods, such as a Deployment. A pod without a controller is its own owner.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Workload<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) owner: Owner,
+    pub(super) incidents: Vec<&'a Incident>,
+    pub(super) pods: Vec<&'a PodProblem>,
+    /// How many pods have a problem, including those that are not among `pods`.
+    pub(super) problematic_pods: usize,
+}
+
+/// The workloads in the order of their first incidents, and then those of which only pods are listed.
+pub(super) fn workloads(section: &Section) -> Vec<Workload<'_>> {
+    let incidents = section.incidents.iter().map(|own| (own.namespace.as_str(), own.owner.clone(), Some(own), None));
+    let pods = section.pods.iter().map(|own| (own.namespace.as_str(), owner(own), None, Some(own)));
+    let mut workloads: Vec<Workload<'_>> = Vec::new();
+    let mut positions = HashMap::new();
+    for (namespace, owner, incident, pod) in incidents.chain(pods) {
+        let position = *positions.entry((namespace, owner.clone())).or_insert_with(|| {
+            workloads.push(Workload { namespace, owner, incidents: Vec::new(), pods: Vec::new(), problematic_pods: 0 });
+            workloads.len() - 1
+        });
+        if let Some(workload) = workloads.get_mut(position) {
+            workload.incidents.extend(incident);
+            workload.pods.extend(pod);
+        }
+    }
+    for workload in &mut workloads {
+        let existing = workload.incidents.iter().filter(|incident| incident.kind != ProblemKind::Missing);
+        let counted = existing.map(|incident| incident.pods).fold(0, i64::saturating_add);
+        workload.problematic_pods = usize::try_from(counted).unwrap_or(0).max(workload.pods.len());
+    }
+    workloads
+}
 
 /// The size of a workload without its pods, with its rows in the overview.
 pub(super) fn frame_size(workload: &Workload<'_>, origin: Origin<'_>) -> usize {
@@ -46,8 +97,8 @@ pub(super) fn rows(position: usize, workload: &Workload<'_>, origin: Origin<'_>)
                 td class="reason" { (untrusted(&incident.reason)) }
                 td { (cause(incident.cause)) }
                 td { (affected(incident)) }
-                td { (ago(incident.since.0, origin.as_of)) }
-                td { (untrusted(&incident.message)) }
+                td { (began(&incident.since, incident.since_at_latest, origin.as_of)) }
+                td { (untrusted(&sentence(incident))) }
             }
         }
     }
@@ -70,8 +121,7 @@ pub(super) fn section(
             }
             @if omitted_pods > 0 {
                 p class="omitted" {
-                    (omitted_pods) " more " (if omitted_pods == 1 { "pod" } else { "pods" })
-                    " with problems, which this page leaves out"
+                    (counted(omitted_pods, "more pod")) " with problems, which this page leaves out"
                 }
             }
         }
@@ -88,7 +138,7 @@ fn head(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup 
         @if origin.context.is_some() { h4 id={ "w" (position) } { (name) } } @else { h3 id={ "w" (position) } { (name) } }
         @for own in incidents.iter().take(INCIDENTS) { (incident(own, origin.as_of)) }
         @if incidents.len() > INCIDENTS {
-            p { "and " (incidents.len() - INCIDENTS) " more incidents, which this page leaves out" }
+            p { "and " (counted(incidents.len() - INCIDENTS, "more incident")) ", which this page leaves out" }
         }
         (command_lines(&commands::of_owner(origin.context, namespace, owner, incidents)))
     }
@@ -97,12 +147,12 @@ fn head(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup 
 fn incident(incident: &Incident, as_of: Option<Timestamp>) -> Markup {
     html! {
         p {
-            strong class="reason" { (untrusted(&incident.reason)) } " " (untrusted(&incident.message))
+            strong class="reason" { (untrusted(&incident.reason)) } " " (untrusted(&sentence(incident)))
             br;
             small {
                 @if !cause(incident.cause).is_empty() { "cause " (cause(incident.cause)) ", " }
                 @if !incident.container.is_empty() { "container " (untrusted(&incident.container)) ", " }
-                (affected(incident)) ", " (since(incident.since.0, as_of))
+                (affected(incident)) ", " (since(&incident.since, incident.since_at_latest, as_of))
             }
             @let ownership = ownership(incident);
             @if !ownership.is_empty() { br; small { (untrusted(&ownership)) } }
@@ -133,7 +183,7 @@ pub(super) fn pod(pod: &PodProblem, origin: Origin<'_>, open: bool, log_bytes: u
                 small {
                     @if pod.reason != pod.status { (untrusted(&pod.reason)) ", " }
                     @if !pod.node.is_empty() { "on " (untrusted(&pod.node)) ", " }
-                    (ago(pod.since.0, as_of))
+                    (began(&pod.since, pod.since_at_latest, as_of))
                 }
             }
             p { (untrusted(&pod.message)) }
@@ -144,7 +194,7 @@ pub(super) fn pod(pod: &PodProblem, origin: Origin<'_>, open: bool, log_bytes: u
                 }
             }
             @for issue in shown_containers(pod) { (container(issue, as_of)) (log(issue, log_bytes)) }
-            @if hidden > 0 { p { "and " (counted(i64::try_from(hidden).unwrap_or(i64::MAX), "more container")) } }
+            @if hidden > 0 { p { "and " (counted(hidden, "more container")) } }
             (command_lines(&commands::of_pod(context, pod)))
         }
     }
@@ -159,7 +209,7 @@ fn container(issue: &ContainerIssue, as_of: Option<Timestamp>) -> Markup {
         p {
             (kind(issue.kind)) " " b { (untrusted(&issue.name)) } ": " (format!("{:?}", issue.state))
             @if !issue.reason.is_empty() { " (" (untrusted(&issue.reason)) ")" }
-            @if issue.restarts > 0 { ", " (counted(issue.restarts.into(), "restart")) }
+            @if issue.restarts > 0 { ", " (counted(issue.restarts, "restart")) }
             @if let Some(last) = &issue.last_termination {
                 ", terminated "
                 @if let Some(time) = &last.finished_at { (ago(time.0, as_of)) " " }

@@ -1,16 +1,16 @@
-//! Finds private keys in PEM format, complete or without either end.
+//! Finds private keys: those in PEM format, complete or without either end, and the private parts of JSON web keys.
 
 use std::ops::Range;
 
 use super::{
-    bytes::{BLANK, DIGIT, UPPER, run_before},
+    bytes::{BLANK, DIGIT, UPPER, URL_SAFE, near, run, run_before},
     looks::is_random,
 };
 
 /// The longest block that is recognized, in bytes: a PGP key with many subkeys.
 const MAX_BLOCK: usize = 64 * 1024;
 
-pub(super) fn find(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
+pub(super) fn find_pem(text: &str, cut: bool, ranges: &mut Vec<Range<usize>>) {
     let mut open = None;
     let mut free = 0;
     for (begins, all) in markers(text) {
@@ -153,4 +153,53 @@ fn kind(line: &str) -> Line {
     } else {
         Line::Last
     }
+}
+
+/// The member with the type of a JSON web key.
+pub(super) const KEY_TYPE: &str = "\"kty";
+
+/// How far from the type of a JSON web key its other members are searched, in bytes.
+const KEY_REACH: usize = 4 * 1024;
+
+/// The private members of a JSON web key.
+const PRIVATE_MEMBERS: &[&str] = &["d", "p", "q", "dp", "dq", "qi", "k"];
+
+/// The private members of the JSON web key whose type was found at a position. They are not searched before `from`.
+pub(super) fn find_in_web_key(text: &str, kind: usize, from: usize, ranges: &mut Vec<Range<usize>>) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = kind.saturating_sub(KEY_REACH).max(from);
+    let to = (kind + KEY_REACH).min(text.len());
+    while let Some(quote) = bytes.get(at..to).and_then(|rest| rest.iter().position(|&byte| byte == b'"')) {
+        let name = at + quote + 1;
+        at = name;
+        let Some(member) = PRIVATE_MEMBERS
+            .iter()
+            .find(|member| near(text, name, name + member.len()) == **member && ends_name(bytes, name + member.len()))
+        else {
+            continue;
+        };
+        let mut value = name + member.len();
+        value += slashes(bytes, value) + 1;
+        value += run(bytes, value, BLANK, 8);
+        if bytes.get(value) != Some(&b':') {
+            continue;
+        }
+        value += 1 + run(bytes, value + 1, BLANK, 8);
+        value += slashes(bytes, value) + 1;
+        let length = run(bytes, value, URL_SAFE, usize::MAX);
+        if length >= 16 {
+            ranges.push(value..value + length);
+            at = value + length;
+        }
+    }
+    to
+}
+
+/// Whether a name ends at a quote, perhaps an escaped one.
+fn ends_name(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at + slashes(bytes, at)) == Some(&b'"')
+}
+
+fn slashes(bytes: &[u8], at: usize) -> usize {
+    bytes.get(at..).unwrap_or_default().iter().take(8).take_while(|&&byte| byte == b'\\').count()
 }

@@ -47,7 +47,7 @@ pub(super) struct Shown {
     pub(super) missing_events: Option<&'static str>,
 }
 
-pub(super) struct View {
+pub(super) struct Screen {
     wide: bool,
     is_terminal: bool,
     /// Sentences that stay on a terminal.
@@ -114,7 +114,7 @@ fn changes(before: &Rows, now: &Rows, time: Timestamp) -> Vec<String> {
     ended.chain(others).collect()
 }
 
-impl View {
+impl Screen {
     pub(super) fn new(wide: bool) -> Self {
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_terminal = io::stdout().is_terminal() && !is_dumb;
@@ -171,22 +171,22 @@ impl View {
     fn draw(&mut self, pods: &Collector, shown: &Shown, now: Instant) -> io::Result<Option<Instant>> {
         let (width, height) = terminal_size::terminal_size_of(io::stdout())
             .map_or(SIZE, |(width, height)| (usize::from(width.0), usize::from(height.0)));
-        let layout = Layout {
-            contexts: false,
-            namespaces: pods.namespaces().single().is_none(),
-            wide: self.wide,
-            width: Some(width),
-        };
-        let rows = rows(&pods.problems);
-        let all = table::Pods { context: "", problems: &pods.problems, now: pods.now() };
-        let table = if shown.is_synced { table::pods([all].into_iter(), layout) } else { String::new() };
-        let state = State { header: header(pods, shown, &self.notes), rows };
+        let state = State { header: header(pods, shown, &self.notes), rows: rows(&pods.problems) };
         let is_due = match &self.last {
             Some((last, at)) => *last != state || now >= *at + AGES,
             None => true,
         };
         if is_due {
-            let text = screen(&state.header, &table, !state.rows.is_empty(), width, height);
+            let layout = Layout {
+                contexts: false,
+                namespaces: pods.namespaces().single().is_none(),
+                wide: self.wide,
+                width: Some(width),
+            };
+            let all =
+                table::Pods { context: "", problems: &pods.problems, now: pods.now(), sentence: table::Pods::plain() };
+            let table = if shown.is_synced { table::pods([all].into_iter(), layout) } else { String::new() };
+            let text = fitted(&state.header, &table, !state.rows.is_empty(), width, height);
             // A stream without colours would remove this as well.
             io::stdout().lock().write_all(CLEAR.as_bytes())?;
             let mut out = anstream::AutoStream::auto(io::stdout().lock());
@@ -212,7 +212,7 @@ fn header(pods: &Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
         header.push(format!("cannot decode {}", counted(pods.undecodable, "pod")));
     }
     if pods.without_room > 0 {
-        header.push(format!("{} that may have problems are left out", counted(pods.without_room, "pod")));
+        header.push(format!("left out {} that may have problems", counted(pods.without_room, "pod")));
     }
     if shown.is_synced && pods.unjudged > 0 {
         header.push(match pods.unjudged {
@@ -227,7 +227,7 @@ fn header(pods: &Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
 }
 
 /// The text that fits on a terminal of this size.
-fn screen(header: &[String], table: &str, has_rows: bool, width: usize, height: usize) -> String {
+fn fitted(header: &[String], table: &str, has_rows: bool, width: usize, height: usize) -> String {
     let mut text = String::new();
     for line in header {
         text += &cut(&printable(line), width);
@@ -312,13 +312,13 @@ mod tests {
     #[test]
     fn prints_nothing_while_changes_are_missing() {
         let time: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-        let mut view = View::new(false);
+        let mut screen = Screen::new(false);
         let mut print = |has_problem: bool, is_current: bool| {
             let mut pods = collector(time);
             pods.problems.extend(problem().filter(|_| has_problem));
             let shown = Shown { is_synced: true, is_current, ..Shown::default() };
             let mut out = Vec::new();
-            view.print(&mut out, &pods, &shown, Instant::now()).unwrap();
+            screen.print(&mut out, &pods, &shown, Instant::now()).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(print(true, false), "");
@@ -347,10 +347,10 @@ mod tests {
     fn fits_the_terminal() {
         let table = |rows: usize| (0..=rows).map(|row| format!("row {row}\n")).collect::<String>();
         let header = ["2 of 9 pods have problems.".to_owned()];
-        assert_eq!(screen(&header, &table(1), true, 10, 24), "2 of 9 po…\n\nrow 0\nrow 1\n");
-        assert_eq!(screen(&header, "", false, 80, 24), "2 of 9 pods have problems.\n");
+        assert_eq!(fitted(&header, &table(1), true, 10, 24), "2 of 9 po…\n\nrow 0\nrow 1\n");
+        assert_eq!(fitted(&header, "", false, 80, 24), "2 of 9 pods have problems.\n");
         for (rows, height) in [(5, 24), (22, 24), (23, 24), (500, 24), (500, 1), (500, 0)] {
-            let text = screen(&header, &table(rows), true, 80, height);
+            let text = fitted(&header, &table(rows), true, 80, height);
             assert!(text.lines().count() < height.max(6), "{text}");
             assert_eq!(text.ends_with("more lines\n"), rows + 1 + 2 >= height, "{rows} {height}: {text}");
         }

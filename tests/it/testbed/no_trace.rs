@@ -37,7 +37,7 @@ async fn starter_by(command: &mut Command, role: &str) -> Starter {
     // Build the programs here, because that takes minutes the first time.
     binaries().await.unwrap();
     let mut process = command
-        .args(["--exact", "no_trace::starter_process", "--ignored", "--nocapture"])
+        .args(["--exact", "testbed::no_trace::starter_process", "--ignored", "--nocapture"])
         .env(ROLE, role)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

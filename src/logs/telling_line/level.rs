@@ -1,0 +1,160 @@
+//! The level of a line in a log, as the loggers of common languages and programs write it.
+
+use super::fields::{field, json_fields};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Error, fatal, panic or critical.
+    Error,
+    /// Warning, information and less.
+    Lower,
+}
+
+/// The keys of the level in JSON and logfmt; the first one that a line has counts.
+const KEYS: [&str; 9] = ["level", "severity", "log.level", "lvl", "levelname", "level_name", "loglevel", "@l", "s"];
+/// How far into a line its level may be, in bytes.
+const HEAD: usize = 160;
+
+/// The level, and where the level, with its bracket, begins.
+pub(super) fn level(line: &str) -> Option<(Level, usize)> {
+    let bare = line.trim_start();
+    if bare.starts_with('{')
+        && let Some(fields) = json_fields(bare)
+    {
+        let value = KEYS.iter().find_map(|key| fields.get(*key))?;
+        return Some((of_value(value.get().trim_matches('"'))?, 0));
+    }
+    if let Some(level) = of_klog(line) {
+        return Some((level, 0));
+    }
+    // `s` is too short to be a key of logfmt.
+    let logfmt = KEYS.iter().take(KEYS.len() - 1).find_map(|key| field(line, key));
+    if let Some(level) = logfmt.and_then(of_value) {
+        return Some((level, 0));
+    }
+    let npm = line.starts_with("npm ");
+    if npm { None } else { of_head(line) }
+}
+
+/// `E0102 15:04:05.678901       1 main.go:71] …` of klog.
+pub(super) fn of_klog(line: &str) -> Option<Level> {
+    let (letter, digits) = (line.get(..1)?, line.get(1..5)?);
+    let is_klog = digits.bytes().all(|byte| byte.is_ascii_digit()) && line.get(5..6)? == " " && line.contains("] ");
+    match letter {
+        _ if !is_klog => None,
+        "E" | "F" => Some(Level::Error),
+        "I" | "W" => Some(Level::Lower),
+        _ => None,
+    }
+}
+
+/// The value of a key. Pino writes numbers: 50 is an error.
+fn of_value(value: &str) -> Option<Level> {
+    match value.parse::<u16>() {
+        Ok(50..=70) => Some(Level::Error),
+        Ok(10..50) => Some(Level::Lower),
+        Ok(_) => None,
+        Err(_) => of_name(value),
+    }
+}
+
+fn of_name(name: &str) -> Option<Level> {
+    const ERRORS: [&str; 18] = [
+        "error",
+        "err",
+        "fatal",
+        "ftl",
+        "panic",
+        "pnc",
+        "critical",
+        "crit",
+        "emerg",
+        "emergency",
+        "alert",
+        "severe",
+        "fail",
+        "e",
+        "f",
+        "dpanic",
+        "errored",
+        "failure",
+    ];
+    const LOWER: [&str; 23] = [
+        "info",
+        "inf",
+        "information",
+        "warn",
+        "warning",
+        "wrn",
+        "debug",
+        "dbg",
+        "dbug",
+        "trace",
+        "trc",
+        "trce",
+        "notice",
+        "note",
+        "system",
+        "log",
+        "hint",
+        "detail",
+        "statement",
+        "i",
+        "w",
+        "d",
+        "verbose",
+    ];
+    let is = |names: &[&str]| names.iter().any(|own| own.eq_ignore_ascii_case(name));
+    if is(&ERRORS) {
+        Some(Level::Error)
+    } else if is(&LOWER) {
+        Some(Level::Lower)
+    } else {
+        None
+    }
+}
+
+/// The first word at the head of a line that is a level, by its case and by what surrounds it: `ERROR`, `[error]`, `<Error>`,
+/// `app.CRITICAL:`, and `error:` at the beginning of a line or after the name of a program.
+fn of_head(line: &str) -> Option<(Level, usize)> {
+    let head = line.get(..line.floor_char_boundary(HEAD)).unwrap_or_default();
+    let is_letter = |own: char| own.is_ascii_alphabetic();
+    let mut from = 0;
+    while let Some(start) = head.get(from..)?.find(is_letter).map(|at| from + at) {
+        let word = head.get(start..)?.split(|own| !is_letter(own)).next()?;
+        let end = start + word.len();
+        from = end;
+        let (before, after) = (head.get(..start)?, line.get(end..)?);
+        // Single letters are too common.
+        if word.len() > 1
+            && let Some(level) = of_name(word)
+            && let Some(begins) = delimited(word, before, after)
+        {
+            return Some((level, begins));
+        }
+    }
+    None
+}
+
+/// Where a word begins with its bracket, if what surrounds it says that it is a level.
+fn delimited(word: &str, before: &str, after: &str) -> Option<usize> {
+    let inner = before.trim_end_matches(' ');
+    let is_bracketed = inner.ends_with(['[', '<']) && after.trim_start_matches(' ').starts_with([']', '>']);
+    if is_bracketed {
+        return Some(inner.len() - 1);
+    }
+    let is_between_tabs = before.ends_with('\t') && after.starts_with('\t');
+    let is_before_colon =
+        (before.trim_start_matches([' ', '│']).is_empty() || before.ends_with(": ")) && after.starts_with(':');
+    if is_between_tabs || is_before_colon {
+        return Some(before.len());
+    }
+    let is_upper = word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let begins = before.is_empty() || before.ends_with([' ', '\t', '[', '<', '(', '|', ':']);
+    let ends = after.is_empty() || after.starts_with([' ', '\t', ']', '>', ')', '|', ':', '/', ',']);
+    let is_of_channel = before.ends_with('.') && after.starts_with(':');
+    if is_upper && (begins && ends || is_of_channel) {
+        return Some(before.len() - usize::from(before.ends_with(['[', '<'])));
+    }
+    None
+}
