@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use orchestr_testbed::{Reply, eventually};
+use orchestr_testbed::Reply;
 
 use super::support::Cluster;
 use crate::{
@@ -19,13 +19,7 @@ async fn the_next_replica_leads_within_a_second_of_sigterm() {
     replicas[0].signal("-TERM").await;
     replicas[0].ended().await;
     cluster.wait_for_leader(&["replica-b"]).await;
-    // The proxy records a write when it has answered.
-    let took = eventually("the write of the Lease has ended", Duration::from_secs(10), async || {
-        let writes = cluster.lease_writes();
-        writes.iter().find(|write| write.by == "replica-b").map(|write| write.done).ok_or_else(|| "no write".to_owned())
-    })
-    .await
-    .unwrap();
+    let took = cluster.first_lease_write("replica-b").await.done;
     assert!(took.duration_since(signalled) < SignedDuration::from_secs(1), "{signalled} {took}");
     cluster.env.delete_pod("cart-0").await;
     cluster.receiver.wait_for(2, Duration::from_secs(90)).await.unwrap();
@@ -62,7 +56,7 @@ async fn the_lease_is_not_released_while_a_write_is_under_way() {
     first.ended().await;
     let ended = Timestamp::now();
     cluster.wait_for_leader(&["replica-b"]).await;
-    let took = cluster.lease_writes().iter().find(|write| write.by == "replica-b").unwrap().received;
+    let took = cluster.first_lease_write("replica-b").await.received;
     assert!(took.duration_since(ended) > SignedDuration::from_secs(7), "{ended} {took}");
     cluster.wait_for_pods(&["cart-0", "web-0"]).await;
     cluster.assert_writers(&["replica-a", "replica-b"]);
@@ -79,13 +73,7 @@ async fn a_receiver_that_does_not_answer_does_not_keep_the_lease() {
     replicas[0].signal("-TERM").await;
     replicas[0].ended().await;
     cluster.wait_for_leader(&["replica-b"]).await;
-    // The proxy records a write when it has answered.
-    let took = eventually("the write of the Lease has ended", Duration::from_secs(10), async || {
-        let writes = cluster.lease_writes();
-        writes.iter().find(|write| write.by == "replica-b").map(|write| write.done).ok_or_else(|| "no write".to_owned())
-    })
-    .await
-    .unwrap();
+    let took = cluster.first_lease_write("replica-b").await.done;
     assert!(took.duration_since(signalled) < SignedDuration::from_secs(2), "{signalled} {took}");
     // The next leader sends the message again.
     let received = cluster.receiver.wait_for(3, Duration::from_secs(90)).await.unwrap();

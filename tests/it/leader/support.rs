@@ -181,6 +181,16 @@ impl Cluster {
         self.accepted(|resource| resource == "leases")
     }
 
+    /// The first write of the Lease by a replica. The API server logs a request after it has answered it.
+    pub async fn first_lease_write(&self, replica: &str) -> Write {
+        eventually("a write of the Lease is logged", Duration::from_secs(10), async || {
+            let writes = self.lease_writes();
+            writes.into_iter().find(|write| write.by == replica).ok_or_else(|| format!("none by {replica}"))
+        })
+        .await
+        .unwrap()
+    }
+
     fn accepted(&self, wanted: impl Fn(&str) -> bool) -> Vec<Write> {
         let mut writes: Vec<Write> = self
             .requests()
