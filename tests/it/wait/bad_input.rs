@@ -101,13 +101,14 @@ async fn times_out_with_what_is_still_missing() {
     let rollout = Rollout::new(&env, "cart", 2).await;
     rollout.pod(&env, "a", creating()).await;
     rollout.pod(&env, "b", crate::pod_statuses::not_ready(40)).await;
-    let ended = Wait::start(&env, &["deploy/cart", "-l", "app=none", "--timeout", "2s"]).ends().await;
+    // The first requests must be answered within the time.
+    let ended = Wait::start(&env, &["deploy/cart", "-l", "app=none", "--timeout", "5s"]).ends().await;
     assert_eq!(ended.code, 3, "{ended:#?}");
     for part in [
-        "deployment/cart timed out after 2s: 0 of 2 replicas updated",
+        "deployment/cart timed out after 5s: 0 of 2 replicas updated",
         "cart-new-a  ContainerCreating",
         "cart-new-b  Running  NotReady",
-        "pods -l app=none timed out after 2s: no pod has these labels",
+        "pods -l app=none timed out after 5s: no pod has these labels",
     ] {
         assert!(ended.out.contains(part), "{part:?} is missing: {ended:#?}");
     }
