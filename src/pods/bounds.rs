@@ -8,7 +8,7 @@ use arcstr::ArcStr;
 use crate::partial_text;
 
 use super::{
-    ContainerSpec, ContainerStatus, DecodeError, History, Omitted, Pod, Requirements, TEXT_LIMIT,
+    ContainerSpec, ContainerStatus, DecodeError, History, Omitted, Pod, Probe, Requirements, TEXT_LIMIT,
     pod::{LIST_LIMIT, within},
     texts::TextKind,
 };
@@ -226,7 +226,15 @@ impl ContainerSpec {
         let probes = [&self.liveness_probe, &self.readiness_probe, &self.startup_probe].into_iter().flatten();
         allocated(&self.restart_rules)
             + self.restart_rules.iter().map(|codes| allocated(&codes.values)).sum::<usize>()
-            + probes.map(|probe| size_of_val(&**probe)).sum::<usize>()
+            + probes.map(|probe| probe.allocated()).sum::<usize>()
+    }
+}
+
+impl Probe {
+    /// The bytes without the texts.
+    fn allocated(&self) -> usize {
+        let undeclared = self.undeclared_port.as_deref();
+        size_of_val(self) + undeclared.map_or(0, |own| size_of_val(own) + allocated(&own.declared.first))
     }
 }
 

@@ -10,6 +10,7 @@ mod requirements;
 mod selection;
 mod texts;
 mod uid;
+mod undeclared_port;
 mod watch;
 mod watched_pod;
 
@@ -21,7 +22,7 @@ pub use json::{JsonPod, from_json};
 pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
     NodeTerms, Omitted, Pod, PodCondition, Probe, Requirements, RestartPolicy, Running, StartCause, TEXT_LIMIT,
-    Terminated, Waiting,
+    Terminated, UndeclaredPort, Waiting,
 };
 pub(crate) use selection::Labels;
 pub use selection::PodSelection;

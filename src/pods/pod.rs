@@ -309,6 +309,8 @@ pub struct Probe {
     /// What is probed, for example `GET :8080/healthz`, `GET https://:8443/healthz`, `TCP :5432`, `gRPC :9000` or
     /// `exec pg_isready`. Only the first word of a command and no query of a URL, because they may contain secrets.
     pub action: ArcStr,
+    /// Its port, if no container of the pod declares it.
+    pub undeclared_port: Option<Box<UndeclaredPort>>,
     /// `initialDelaySeconds`.
     pub initial_delay: u32,
     /// `periodSeconds`.
@@ -319,6 +321,15 @@ pub struct Probe {
     pub failure_threshold: u32,
     /// `terminationGracePeriodSeconds`, which overrides that of the pod.
     pub termination_grace: Option<u32>,
+}
+
+/// A port of the pod that a probe asks for and no container declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UndeclaredPort {
+    /// A number, or a name that the probe's container gives to none of its ports.
+    pub port: ArcStr,
+    /// The numbers of the TCP ports that the container declares.
+    pub declared: FirstNames,
 }
 
 /// A number of seconds, or of failures. None if it is negative; a number too large for the type is cut to its maximum.

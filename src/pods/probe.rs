@@ -3,7 +3,7 @@
 use arcstr::ArcStr;
 
 use super::{
-    Probe,
+    Probe, UndeclaredPort,
     pod::{seconds, within},
 };
 
@@ -22,7 +22,7 @@ const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
 pub(super) enum Handler {
     HttpGet { scheme: ArcStr, host: ArcStr, port: ArcStr, path: ArcStr },
     TcpSocket { host: ArcStr, port: ArcStr },
-    Grpc { port: i64, service: ArcStr },
+    Grpc { port: ArcStr, service: ArcStr },
     Exec { program: ArcStr },
     Unknown,
 }
@@ -43,6 +43,7 @@ impl Probe {
         let or_default = |value, default| seconds(value).filter(|value| *value > 0).unwrap_or(default);
         Self {
             action: within(handler.action(), ACTION_LIMIT).into(),
+            undeclared_port: handler.own_port().map(UndeclaredPort::asked_for),
             initial_delay: seconds(timing.initial_delay).unwrap_or_default(),
             period: or_default(timing.period, DEFAULT_PERIOD),
             timeout: or_default(timing.timeout, DEFAULT_TIMEOUT),
@@ -53,6 +54,15 @@ impl Probe {
 }
 
 impl Handler {
+    /// The port, unless it is that of another host.
+    fn own_port(&self) -> Option<&ArcStr> {
+        match self {
+            Self::HttpGet { host, port, .. } | Self::TcpSocket { host, port } if host.is_empty() => Some(port),
+            Self::Grpc { port, .. } => Some(port),
+            _ => None,
+        }
+    }
+
     fn action(&self) -> String {
         match self {
             Self::HttpGet { scheme, host, port, path } => {
@@ -96,8 +106,8 @@ mod tests {
             (http("HTTP", "", "80", "/ready?token=hunter2"), "GET :80/ready"),
             (Handler::TcpSocket { host: ArcStr::new(), port: "5432".into() }, "TCP :5432"),
             (Handler::TcpSocket { host: "127.0.0.1".into(), port: "sql".into() }, "TCP 127.0.0.1:sql"),
-            (Handler::Grpc { port: 9000, service: ArcStr::new() }, "gRPC :9000"),
-            (Handler::Grpc { port: 9000, service: "ready".into() }, "gRPC :9000 ready"),
+            (Handler::Grpc { port: "9000".into(), service: ArcStr::new() }, "gRPC :9000"),
+            (Handler::Grpc { port: "9000".into(), service: "ready".into() }, "gRPC :9000 ready"),
             (Handler::Exec { program: "pg_isready".into() }, "exec pg_isready"),
             (Handler::Unknown, ""),
         ] {

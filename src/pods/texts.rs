@@ -86,7 +86,13 @@ impl ContainerSpec {
         visit(&mut self.command, TextKind::Word);
         visit(&mut self.memory_limit, TextKind::Word);
         for probe in [&mut self.liveness_probe, &mut self.readiness_probe, &mut self.startup_probe] {
-            probe.iter_mut().for_each(|probe| visit(&mut probe.action, TextKind::Word));
+            for probe in probe.iter_mut() {
+                visit(&mut probe.action, TextKind::Word);
+                for undeclared in probe.undeclared_port.iter_mut() {
+                    visit(&mut undeclared.port, TextKind::Name);
+                    undeclared.declared.first.iter_mut().for_each(|port| visit(port, TextKind::Name));
+                }
+            }
         }
     }
 }

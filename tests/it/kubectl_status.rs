@@ -240,7 +240,7 @@ async fn decodes_probes_and_gates_alike_from_json_and_protobuf() {
     assert_eq!((&*mesh.image, &*mesh.command, &*app.command), ("example/mesh:2", "proxy", "/app/srv"));
     let shown = |spec: &ContainerSpec| {
         [&spec.startup_probe, &spec.liveness_probe, &spec.readiness_probe].map(|probe| {
-            let Probe { action, initial_delay, period, timeout, failure_threshold, termination_grace } =
+            let Probe { action, initial_delay, period, timeout, failure_threshold, termination_grace, .. } =
                 &**probe.as_ref().unwrap();
             (action.to_string(), [*initial_delay, *period, *timeout, *failure_threshold], *termination_grace)
         })

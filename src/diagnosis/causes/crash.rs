@@ -20,6 +20,7 @@ use super::{
     kill::{DELAY, ProbeKill, by_probe, killing_probes},
     name_of,
     parse::after_all,
+    ports,
 };
 
 pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
@@ -114,6 +115,8 @@ fn killed<'a>(view: &View<'a>, container: Container<'a>, kill: &ProbeKill<'a>, l
             seconds => _ = write!(sentence, "; one failure is enough, {seconds} s after the start"),
         }
         sentence.push_str(", and it has no startup probe");
+    } else if let Some(declared) = ports::of_killed(view.pod, container, name, kill, life) {
+        sentence.push_str(&declared);
     }
     Found::new(kill.cause, sentence)
 }

@@ -14,6 +14,7 @@ mod image;
 mod image_error;
 mod kill;
 mod parse;
+mod ports;
 mod probes;
 mod sandbox;
 mod scheduler;

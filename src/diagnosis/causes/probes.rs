@@ -17,7 +17,7 @@ use super::{
     },
     Found, View, failed,
     kill::failure,
-    name_of,
+    name_of, ports,
 };
 
 /// How long a failure of a probe remains the latest news: the kubelet reports a repeated one at least this often.
@@ -77,15 +77,21 @@ fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         && container.status.started == Some(false)
     {
         return match answer(view, container, "Startup") {
-            Some(answer) => fails(Cause::StartupProbe, "startup", &name, probe, answer),
-            None => Found::silent(format!("{name} has not passed its startup probe{} yet", action(probe))),
+            Some(answer) => fails(view, Cause::StartupProbe, "startup", &name, probe, answer),
+            None => match ports::unnamed(&name, probe) {
+                Some(unnamed) => never_passes(Cause::StartupProbe, "startup", &name, probe, &unnamed),
+                None => Found::silent(format!("{name} has not passed its startup probe{} yet", action(probe))),
+            },
         };
     }
     let Some(probe) = spec.and_then(|spec| spec.readiness_probe.as_deref()) else {
         return Found::unknown(format!("{name} is not ready although it runs and has no readiness probe"));
     };
     if let Some(answer) = answer(view, container, "Readiness") {
-        return fails(Cause::ReadinessProbe, "readiness", &name, probe, answer);
+        return fails(view, Cause::ReadinessProbe, "readiness", &name, probe, answer);
+    }
+    if let Some(unnamed) = ports::unnamed(&name, probe) {
+        return never_passes(Cause::ReadinessProbe, "readiness", &name, probe, &unnamed);
     }
     // A container that runs and has a readiness probe is ready if and only if the last result of the probe was a success.
     let sentence = format!("the readiness probe of {name}{} does not pass", action(probe));
@@ -116,9 +122,14 @@ fn waits_for_helper(pod: &Pod, container: Container<'_>, name: &str) -> Option<F
     Some(Found::new(Cause::Completed, format!("{name} has ended with code 0, and {waits}")).detailed())
 }
 
-fn fails(cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {
+fn fails(view: &View<'_>, cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {
+    let declared = ports::of_unready(view.pod, name, probe, answer).unwrap_or_default();
     let answer = if answer.is_empty() { String::new() } else { format!(": {answer}") };
-    Found::new(cause, format!("the {kind} probe of {name}{} fails{answer}", action(probe))).detailed()
+    Found::new(cause, format!("the {kind} probe of {name}{} fails{answer}{declared}", action(probe))).detailed()
+}
+
+fn never_passes(cause: Cause, kind: &str, name: &str, probe: &Probe, why: &str) -> Found {
+    Found::new(cause, format!("the {kind} probe of {name}{} cannot pass{why}", action(probe))).detailed()
 }
 
 /// For example ` (GET :8080/healthz)`.

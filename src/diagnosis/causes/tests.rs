@@ -24,6 +24,7 @@ fn probe(period: u32, failure_threshold: u32) -> Option<Box<Probe>> {
         timeout: 1,
         initial_delay: 0,
         termination_grace: None,
+        undeclared_port: None,
     }))
 }
 

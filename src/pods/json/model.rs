@@ -9,6 +9,7 @@ use crate::pods::{
     Omitted, Pod, PodCondition, Requirements, RestartPolicy, Running, Terminated, Uid, Waiting,
     pod::{RESTART_CONTAINER, first_word, seconds},
     requirements::{self, ContainerRequests, Requests, SpecFields},
+    undeclared_port::{DeclaredPort, DeclaredPorts},
 };
 
 use super::{
@@ -30,7 +31,8 @@ pub(super) struct PodJson {
 impl From<PodJson> for Pod {
     fn from(PodJson { metadata, mut spec, status }: PodJson) -> Self {
         let requirements = spec.requirements(&metadata.name, &status.phase);
-        Self {
+        let ports: Vec<_> = spec.declared_ports().collect();
+        let mut pod = Self {
             uid: Uid::from_text(&metadata.uid),
             namespace: metadata.namespace,
             name: metadata.name,
@@ -67,7 +69,9 @@ impl From<PodJson> for Pod {
             statuses: status.container_statuses.into_iter().map(Into::into).collect(),
             omitted: Omitted::default(),
             history: History::default(),
-        }
+        };
+        pod.keep_undeclared_ports(&ports);
+        pod
     }
 }
 
@@ -198,6 +202,12 @@ impl SpecJson {
         })
     }
 
+    fn declared_ports(&self) -> impl Iterator<Item = DeclaredPorts> {
+        let of = |port: &PortJson| (port.container_port, port.name.clone(), port.protocol.clone());
+        let containers = self.init_containers.iter().chain(&self.containers);
+        containers.map(move |container| DeclaredPort::all(container.ports.iter().map(of)))
+    }
+
     fn host_ports(&self) -> Box<[HostPort]> {
         let ports = self.init_containers.iter().chain(&self.containers).flat_map(|container| &container.ports);
         HostPort::first(ports.filter_map(|port| HostPort::new(port.host_port, &port.protocol, &port.host_ip)))
@@ -248,6 +258,10 @@ struct NodeTermJson {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct PortJson {
+    #[serde(deserialize_with = "text")]
+    name: ArcStr,
+    #[serde(deserialize_with = "or_default")]
+    container_port: i64,
     #[serde(deserialize_with = "or_default")]
     host_port: i64,
     #[serde(deserialize_with = "text")]

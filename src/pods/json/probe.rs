@@ -93,7 +93,9 @@ impl From<ProbeJson> for Box<Probe> {
             ProbeJson { tcp_socket: Some(socket), .. } => {
                 Handler::TcpSocket { host: socket.host, port: port(socket.port) }
             }
-            ProbeJson { grpc: Some(grpc), .. } => Handler::Grpc { port: grpc.port, service: grpc.service },
+            ProbeJson { grpc: Some(grpc), .. } => {
+                Handler::Grpc { port: grpc.port.to_string().into(), service: grpc.service }
+            }
             _ => Handler::Unknown,
         };
         let timing = Timing {

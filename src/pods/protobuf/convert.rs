@@ -13,6 +13,7 @@ use crate::{
         pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds},
         probe::{Handler, Timing},
         requirements,
+        undeclared_port::{DeclaredPort, DeclaredPorts},
     },
 };
 
@@ -53,7 +54,8 @@ impl From<message::Pod> for Pod {
         let ignored = |pair: &message::Pair| pair.key == IGNORE_ANNOTATION && pair.value == "true";
         let mut labels: Vec<_> = list(metadata.labels, |message::Pair { key, value }| (text(&key), text(&value)));
         labels.sort_unstable();
-        Self {
+        let ports: Vec<_> = declared_ports(&spec).collect();
+        let mut pod = Self {
             uid: uid(&metadata.uid),
             namespace: text(&metadata.namespace),
             name: text(&metadata.name),
@@ -90,7 +92,9 @@ impl From<message::Pod> for Pod {
             statuses: list(status.container_statuses, Into::into),
             omitted: Omitted::default(),
             history: History::default(),
-        }
+        };
+        pod.keep_undeclared_ports(&ports);
+        pod
     }
 }
 
@@ -126,6 +130,12 @@ fn host_ports(spec: &message::PodSpec) -> Box<[HostPort]> {
     )
 }
 
+fn declared_ports(spec: &message::PodSpec) -> impl Iterator<Item = DeclaredPorts> {
+    let [init, app] = [&spec.init_containers, &spec.containers].map(|list| list.iter().take(LIST_LIMIT + 1));
+    let of = |port: &message::ContainerPort| (port.container_port.into(), text(&port.name), text(&port.protocol));
+    init.chain(app).map(move |container| DeclaredPort::all(container.ports.iter().map(of)))
+}
+
 fn first(word: &Bytes) -> ArcStr {
     first_word(&text(word))
 }
@@ -145,7 +155,7 @@ fn probe(probe: message::Probe) -> Box<Probe> {
             Handler::TcpSocket { host: text(&socket.host), port: port(socket.port) }
         }
         message::ProbeHandler { grpc: Some(grpc), .. } => {
-            Handler::Grpc { port: grpc.port.into(), service: text(&grpc.service) }
+            Handler::Grpc { port: grpc.port.to_string().into(), service: text(&grpc.service) }
         }
         _ => Handler::Unknown,
     };

@@ -9,9 +9,10 @@ use crate::pods::{DecodeError, Pod};
 use super::{
     convert::decode_pod,
     message::{
-        self, Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerState, ContainerStateRunning,
-        ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HttpGetAction, IntOrString, Name, ObjectMeta,
-        OwnerReference, Pair, PodCondition, PodSpec, PodStatus, Probe, ProbeHandler, Time,
+        self, Container, ContainerPort, ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerState,
+        ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HttpGetAction,
+        IntOrString, Name, ObjectMeta, OwnerReference, Pair, PodCondition, PodSpec, PodStatus, Probe, ProbeHandler,
+        Time,
     },
 };
 
@@ -75,6 +76,14 @@ fn container(container: &Value) -> Container {
         name: text(&container["name"]),
         image: text(&container["image"]),
         command: list(&container["command"], text),
+        restart_policy: text(&container["restartPolicy"]),
+        ports: list(&container["ports"], |port| ContainerPort {
+            name: text(&port["name"]),
+            container_port: number(&port["containerPort"]),
+            host_port: number(&port["hostPort"]),
+            protocol: text(&port["protocol"]),
+            host_ip: text(&port["hostIP"]),
+        }),
         liveness_probe: probe(&container["livenessProbe"]),
         readiness_probe: probe(&container["readinessProbe"]),
         startup_probe: probe(&container["startupProbe"]),
@@ -91,7 +100,10 @@ fn container(container: &Value) -> Container {
 
 fn probe(probe: &Value) -> Option<Probe> {
     let get = present(&probe["httpGet"])?;
-    let port = IntOrString { int: number(&get["port"]), ..IntOrString::default() };
+    let port = match &get["port"] {
+        Value::String(name) => IntOrString { kind: 1, string: name.clone().into(), ..IntOrString::default() },
+        port => IntOrString { int: number(port), ..IntOrString::default() },
+    };
     let get = HttpGetAction { path: text(&get["path"]), port: Some(port), ..HttpGetAction::default() };
     Some(Probe { handler: Some(ProbeHandler { http_get: Some(get), ..ProbeHandler::default() }), ..Probe::default() })
 }

@@ -129,8 +129,12 @@ pub(super) struct LifecycleHandler {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ContainerPort {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
     #[prost(int32, tag = "2")]
     pub host_port: i32,
+    #[prost(int32, tag = "3")]
+    pub container_port: i32,
     #[prost(bytes = "bytes", tag = "4")]
     pub protocol: Bytes,
     #[prost(bytes = "bytes", tag = "5")]
