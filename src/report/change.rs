@@ -1,10 +1,14 @@
 //! Compares two statuses: whether the new one needs to be written, and which incidents began and ended.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::Serialize;
 
-use crate::api::{Incident, OrchestrStatus, condition};
+use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition};
 
 use super::{omitted::OmittedIncidents, summary};
 
@@ -26,11 +30,28 @@ pub enum Change {
 #[must_use]
 pub fn differs(old: Option<&OrchestrStatus>, new: &OrchestrStatus) -> Change {
     let Some(old) = old else { return Change::Substantial };
-    compare(old, new, || {
-        old.common_causes == new.common_causes
-            && old.incidents == new.incidents
-            && old.problematic_pods == new.problematic_pods
-    })
+    compare(old, new, || Lists::of(old) == Lists::of(new))
+}
+
+/// What is compared of the lists of a status: all but the lines that incidents quote. The log of a pod that the status does
+/// not detail may be read and dropped for the sake of another object, so its line may come and go at any time. A line of a log
+/// that the status shows changes together with the log.
+#[derive(PartialEq, Serialize)]
+pub(super) struct Lists<'a> {
+    common_causes: &'a [CommonCause],
+    incidents: Vec<Cow<'a, Incident>>,
+    problematic_pods: &'a [PodProblem],
+}
+
+impl<'a> Lists<'a> {
+    pub(super) fn of(status: &'a OrchestrStatus) -> Self {
+        let unquoted = |incident: &'a Incident| match incident.log_line.as_str() {
+            "" => Cow::Borrowed(incident),
+            _ => Cow::Owned(Incident { log_line: String::new(), ..incident.clone() }),
+        };
+        let incidents = status.incidents.iter().map(unquoted).collect();
+        Self { common_causes: &status.common_causes, incidents, problematic_pods: &status.problematic_pods }
+    }
 }
 
 /// Compares two statuses. The caller compares their lists.

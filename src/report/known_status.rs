@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::api::{Cause, Incident, LastTermination, OrchestrStatus, Owner, PodProblem, ProblemKind};
 
 use super::{
-    change::{Change, compare},
+    change::{Change, Lists, compare},
     fit,
     history::{History, MESSAGE_LIMIT, StoredHistory, most_pods},
     truncate,
@@ -45,7 +45,7 @@ pub(crate) struct KnownStatus {
 type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64, Cause, Text<'a>, i64);
 type Text<'a> = Cow<'a, str>;
 
-/// A hash of the lists of a status.
+/// A hash of what is compared of the lists of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Digest([u8; 32]);
 
@@ -134,7 +134,7 @@ impl Digest {
     fn of(status: &OrchestrStatus) -> Self {
         let mut hash = Hash(Context::new(&SHA256));
         // Writing into a hash cannot fail.
-        let _ = serde_json::to_writer(&mut hash, &(&status.common_causes, &status.incidents, &status.problematic_pods));
+        let _ = serde_json::to_writer(&mut hash, &Lists::of(status));
         let mut digest = [0; 32];
         digest.copy_from_slice(hash.0.finish().as_ref());
         Self(digest)
@@ -300,6 +300,12 @@ mod tests {
         }
         let without = OrchestrStatus { problematic_pods: Vec::new(), ..old.clone() };
         assert_eq!(known.differs(&without, true), Change::None, "the lists in the API stay");
+        let mut quoting = old.clone();
+        quoting.incidents[0].log_line = "panic: no such table: orders".to_owned();
+        for (old, new) in [(&old, &quoting), (&quoting, &old)] {
+            let known = KnownStatus::new(old.clone(), true);
+            assert_eq!((known.differs(new, false), differs(Some(old), new)), (Change::None, Change::None));
+        }
         assert!(known.is_same(&KnownStatus::new(old, false)));
     }
 

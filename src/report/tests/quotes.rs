@@ -77,6 +77,11 @@ fn a_quotation_changes_nothing_but_itself() {
     let status = scenario.status(None);
     let later = Scenario { now: at(900), ..scenario }.status(Some(&status));
     assert_eq!(differs(Some(&status), &later), Change::None, "the same log needs no write");
+    let unread = without.status(None);
+    assert_eq!(differs(Some(&unread), &status), Change::Substantial, "a log that was read is shown");
+    let mut unquoted = status.clone();
+    unquoted.incidents[0].log_line = String::new();
+    assert_eq!(differs(Some(&unquoted), &status), Change::None, "a line alone needs no write");
 }
 
 #[test]

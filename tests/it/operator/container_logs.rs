@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     command::{ends, orchestr},
     pod_statuses::{self, crash_looping, merge, not_ready, waiting},
+    proxy::SETTLE_TIME,
     support::TIMEOUT,
     test_env::{TestEnv, listed, watch_all, watch_with},
 };
@@ -129,6 +130,38 @@ async fn quotes_the_line_of_the_log_that_says_why() {
     assert_eq!(printed(&env, &["scan", "-o", "json"])["incidents"][0].get("logLine"), None);
     let explained = printed(&env, &["explain", "cart", "-o", "json"]);
     assert_eq!(explained["pods"][0]["logLine"], line);
+}
+
+/// A log that the status does not show may be read for another object.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_line_alone_causes_no_write() {
+    let env = TestEnv::new("line-alone").await;
+    let kubelet = kubelet(&env).await;
+    kubelet.script_default(Answer::text("panic: no such table: orders\n"));
+    for pod in ["cart", "pay"] {
+        env.pod_with(pod, on(&kubelet), ended("containerd://a", 1, "")).await;
+    }
+    env.object("short", watch_with(json!({"report": {"maxPods": 1}}))).await;
+    let operator = env.operator().start();
+    let quoting = |status: &OrchestrStatus| status.incidents.iter().filter(|own| !own.log_line.is_empty()).count();
+    let status = env.wait_for_status("short", "the log of its only row is there", |status| quoting(status) == 1).await;
+    assert_eq!((status.incidents.len(), listed(&status).len()), (2, 1));
+    let before = env.objects().get("short").await.unwrap().metadata.resource_version;
+
+    env.object("long", watch_all()).await;
+    env.wait_for_status("long", "both are quoted", |status| quoting(status) == 2).await;
+    // The short status is computed again.
+    env.pod("web", pod_statuses::healthy()).await;
+    env.delete_pod("web").await;
+    env.wait_until_caught_up().await;
+    tokio::time::sleep(SETTLE_TIME).await;
+    let after = env.objects().get("short").await.unwrap();
+    assert_eq!(after.metadata.resource_version, before, "{:#?}", after.status);
+
+    env.pod_with("web", on(&kubelet), ended("containerd://a", 1, "")).await;
+    let all = |status: &OrchestrStatus| status.incidents.len() == 3 && quoting(status) == 3;
+    env.wait_for_status("short", "the line is in the next status", all).await;
+    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

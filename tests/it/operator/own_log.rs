@@ -2,12 +2,13 @@
 
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
-use orchestr_testbed::{Options, Receiver, eventually};
+use orchestr::api::OrchestrStatus;
+use orchestr_testbed::{Answer, Kubelet, Options, Receiver, eventually};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::{
-    pod_statuses::crash_looping,
+    pod_statuses::{crash_looping, failed},
     support::TIMEOUT,
     test_env::{Plane, TestEnv},
 };
@@ -80,6 +81,31 @@ async fn logs_its_configuration_with_numbers_as_numbers() {
             assert!(!value.to_string().contains("hunter2"), "{line}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contains_no_line_of_a_containers_log() {
+    let env = TestEnv::new("own-log-line").await;
+    let kubelet = Kubelet::start(&env.plane, &format!("node-{}", env.namespace)).await.unwrap();
+    kubelet.script_default(Answer::text("panic: no such table: orders\n"));
+    let receiver = Receiver::start().await.unwrap();
+    env.secret("ops", &[("url", &receiver.url("/"))]).await;
+    env.pod_with("cart", json!({"spec": {"nodeName": kubelet.node_name()}}), failed(1)).await;
+    let webhook = json!({
+        "name": "ops", "format": "Generic", "after": "0s",
+        "urlFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "url"}},
+    });
+    env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "webhooks": [webhook]})).await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let more = ["--namespaces", &env.namespace, "--webhook-allow-http", "--webhook-allow-loopback", "--log", "trace"];
+    let mut operator = program(env.plane.admin_kubeconfig(), &log, &more);
+    let quotes = |status: &OrchestrStatus| status.incidents.iter().any(|own| own.log_line.contains("no such table"));
+    env.wait_for_status("cluster", "the log is quoted", quotes).await;
+    until_logged(&log, "delivered").await;
+    operator.kill().await.unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(!text.contains("no such table"), "{text}");
 }
 
 /// As if the CRD and the operator were applied together.
