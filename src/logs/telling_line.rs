@@ -14,6 +14,8 @@ use level::{Level, level};
 /// How sure it is that a line reports a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    /// It says that the program ends, or where to read more: quoted if no other line tells.
+    Farewell,
     /// By its words only, or it may have been handled: it follows a line of level warning or less.
     Likely,
     /// By its level, or by the form in which a runtime or a shell reports a failure.
@@ -31,11 +33,9 @@ fn find(text: &str) -> Option<&str> {
     let mut found: Option<(Rank, &str)> = None;
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let next = lines.peek().copied().unwrap_or_default();
-        if let Some(rank) = reader.rank(line, next)
-            && found.is_none_or(|(best, found)| rank >= best && !repeats(found, line))
-            && !words::is_farewell(line)
-        {
+        let Some(rank) = reader.rank(line, lines.peek().copied()) else { continue };
+        let rank = if words::is_farewell(line) { Rank::Farewell } else { rank };
+        if found.is_none_or(|(best, found)| rank >= best && !repeats(found, line)) {
             found = Some((rank, line));
         }
     }
@@ -44,8 +44,16 @@ fn find(text: &str) -> Option<&str> {
 
 /// Whether a line says only what an earlier one said, such as `Error: failed to start` at the end of many programs.
 fn repeats(earlier: &str, line: &str) -> bool {
-    line.strip_prefix("Error: ").is_some_and(|message| earlier.contains(message.trim_end()))
+    let head = line.get(..line.floor_char_boundary(HEAD)).unwrap_or_default().to_ascii_lowercase();
+    let message = head.rfind("rror: ").and_then(|at| line.get(at + "rror: ".len()..)).unwrap_or(line).trim();
+    // The number of a cause.
+    let message =
+        message.split_once(": ").filter(|(number, _)| is_number(number)).map_or(message, |(_, own)| own).trim();
+    !message.is_empty() && earlier != line && earlier.contains(message)
 }
+
+/// How far into a line its level may end where a later line repeats an earlier one, in bytes.
+const HEAD: usize = 40;
 
 /// What the lines so far say about the next ones.
 #[derive(Debug, Default)]
@@ -71,7 +79,11 @@ enum Expected {
 }
 
 impl Reader {
-    fn rank(&mut self, line: &str, next: &str) -> Option<Rank> {
+    fn rank(&mut self, line: &str, next: Option<&str>) -> Option<Rank> {
+        // Of Python: the lines of a group of exceptions.
+        let line = line.trim_start().strip_prefix("| ").unwrap_or(line);
+        // Of PHP-FPM: what a script has written.
+        let line = line.split_once("PHP message: ").map_or(line, |(_, message)| message);
         let bare = shown::without_box(line);
         let is_indented = line.starts_with([' ', '\t']);
         if bare.is_empty() {
@@ -91,14 +103,19 @@ impl Reader {
             }
             Expected::Description | Expected::Nothing => {}
         }
-        if let Some(expected) = announced(bare, is_indented) {
+        if let Some(expected) = announced(bare, is_indented, next) {
             self.expected = expected;
+            self.is_harmless = false;
             return None;
         }
         if is_frame(bare) {
             return None;
         }
-        if is_crash(bare, is_indented) {
+        if is_heading(bare) {
+            return words::report_failure(bare).then_some(Rank::Likely);
+        }
+        if is_crash(bare, is_indented) || is_of_errno(bare) {
+            self.is_harmless = false;
             return Some(Rank::Clear);
         }
         match level(line) {
@@ -112,9 +129,13 @@ impl Reader {
             }
             None => {}
         }
-        if is_exception(bare, next) {
-            return Some(if self.is_harmless { Rank::Likely } else { Rank::Clear });
+        if is_exception(bare, next.unwrap_or_default()) {
+            // A type alone says less than the line above it.
+            return Some(if self.is_harmless || is_type(bare) { Rank::Likely } else { Rank::Clear });
         }
+        // The keys of JSON are no words.
+        let text = if bare.starts_with('{') { shown::json_message(bare) } else { None };
+        let line = text.as_deref().unwrap_or(line);
         match is_indented {
             true => None,
             false if words::is_of_shell(line) => Some(Rank::Clear),
@@ -124,7 +145,7 @@ impl Reader {
 }
 
 /// What a line says about the next ones, and nothing else.
-fn announced(bare: &str, is_indented: bool) -> Option<Expected> {
+fn announced(bare: &str, is_indented: bool, next: Option<&str>) -> Option<Expected> {
     // The head of a traceback may be cut off.
     if bare.starts_with("Traceback (most recent call last)") || is_indented && bare.starts_with("File \"") {
         return Some(Expected::Exception);
@@ -134,7 +155,14 @@ fn announced(bare: &str, is_indented: bool) -> Option<Expected> {
     if is_of_host || bare.starts_with("thread '") && bare.contains(" panicked at ") && bare.ends_with(':') {
         return Some(Expected::Message);
     }
-    match bare {
+    // Of Laravel and Symfony: the type or the place of an exception, an empty line, and its message.
+    let is_above_message = is_type(bare) || bare.starts_with("In ") && bare.contains(" line ") && bare.ends_with(':');
+    if is_above_message && next.is_some_and(|next| next.trim().is_empty()) {
+        return Some(Expected::Message);
+    }
+    match bare.trim_end() {
+        "Error:" | "error:" | "ERROR:" | "ERRORS:" | "Unhandled exception:" => Some(Expected::Message),
+        bare if bare.ends_with(" error:") => Some(Expected::Message),
         "Caused by:" => Some(Expected::Causes),
         "APPLICATION FAILED TO START" => Some(Expected::Description),
         _ => None,
@@ -143,15 +171,19 @@ fn announced(bare: &str, is_indented: bool) -> Option<Expected> {
 
 /// A line of a stack trace, or one that points at a column of the line before it.
 fn is_frame(bare: &str) -> bool {
-    const FRAMES: [&str; 6] = ["at ", "... ", "from ", "File \"", "goroutine ", "[signal "];
-    let is_numbered =
-        || bare.split_once(": ").is_some_and(|(number, _)| number.bytes().all(|own| own.is_ascii_digit()));
+    const FRAMES: [&str; 7] = ["at ", "... ", "from ", "File \"", "goroutine ", "[signal ", "--- "];
+    // A longer number is a time.
+    let is_numbered = || bare.split_once(": ").is_some_and(|(number, _)| number.len() <= 4 && is_number(number));
     FRAMES.iter().any(|frame| bare.starts_with(frame)) || bare.starts_with(['^', '~']) || is_numbered()
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|own| own.is_ascii_digit())
 }
 
 /// The line with which a runtime reports that it ends the program.
 fn is_crash(bare: &str, is_indented: bool) -> bool {
-    const BEGINNINGS: [&str; 10] = [
+    const BEGINNINGS: [&str; 9] = [
         "panic: ",
         "fatal error: ",
         "Exception in thread ",
@@ -159,23 +191,50 @@ fn is_crash(bare: &str, is_indented: bool) -> bool {
         "PHP Fatal error:",
         "PHP Parse error:",
         "Fatal error: ",
-        "** (",
         "init terminating in do_boot",
         "Uncaught ",
     ];
     // Of Ruby: `app.rb:1:in `require': cannot load such file -- sinatra (LoadError)`.
     let is_of_ruby = || bare.ends_with("Error)") && bare.contains(": ") && level(bare).is_none();
-    let is_panic = || bare.starts_with("thread '") && bare.contains(" panicked at ");
-    bare.starts_with("what(): ")
+    let is_panic =
+        || bare.starts_with("thread ") && [" panicked at ", " panic: "].iter().any(|words| bare.contains(words));
+    // Of C++ and Elixir.
+    ["what(): ", "** ("].iter().any(|begins| bare.starts_with(begins))
         || !is_indented && (BEGINNINGS.iter().any(|begins| bare.starts_with(begins)) || is_panic() || is_of_ruby())
+}
+
+/// A line that is framed, such as `*** FATAL CONFIG FILE ERROR ***`: the lines below it say more.
+fn is_heading(bare: &str) -> bool {
+    ["***", "==="].iter().any(|frame| bare.starts_with(frame) && bare.trim_end().ends_with(frame))
+}
+
+/// An error of the system with its number, as Apache prints it: `(13)Permission denied: AH00072: …`.
+fn is_of_errno(bare: &str) -> bool {
+    let number = bare.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    number.is_some_and(|(number, text)| {
+        !number.is_empty()
+            && is_number(number)
+            && text.starts_with(|own: char| own.is_ascii_uppercase())
+            && text.contains(": ")
+    })
 }
 
 /// The message of an exception, above its stack trace or with its type.
 fn is_exception(bare: &str, next: &str) -> bool {
+    // Of .NET: what led to the exception above, which has it in its own message.
+    if bare.starts_with("---> ") {
+        return false;
+    }
     let is_frame_of_stack = |line: &str| line.starts_with([' ', '\t']) && line.trim_start().starts_with("at ");
-    let kind = bare.split_once(": ").map_or(bare, |(kind, _)| kind);
-    let is_type = !kind.contains(' ') && (kind.ends_with("Error") || kind.ends_with("Exception"));
-    is_type || is_frame_of_stack(next) || ["Caused by: ", "---> "].iter().any(|begins| bare.starts_with(begins))
+    // Of Lua and of Haskell.
+    let is_head_of_stack = |line: &str| line.starts_with("stack traceback:") || line.starts_with("CallStack (from ");
+    let kind = bare.strip_prefix('[').unwrap_or(bare).split_once(": ").map_or(bare, |(kind, _)| kind);
+    is_type(kind) || is_frame_of_stack(next) || is_head_of_stack(next) || bare.starts_with("Caused by: ")
+}
+
+/// Whether this is the name of the type of an exception.
+fn is_type(name: &str) -> bool {
+    !name.contains(' ') && ["Error", "Exception", "Rejection"].iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]

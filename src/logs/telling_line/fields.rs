@@ -4,9 +4,10 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::value::RawValue;
 
-/// The fields of a JSON object.
+/// The fields of a JSON object, by their keys in lower case.
 pub(super) fn json_fields(line: &str) -> Option<HashMap<Cow<'_, str>, &RawValue>> {
-    serde_json::from_str(line.trim_end()).ok()
+    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(line.trim_end()).ok()?;
+    Some(fields.into_iter().map(|(key, value)| (Cow::Owned(key.to_ascii_lowercase()), value)).collect())
 }
 
 /// The value of a key in logfmt: `key=value` or `key="a value"`.

@@ -11,7 +11,8 @@ pub(super) enum Level {
 }
 
 /// The keys of the level in JSON and logfmt; the first one that a line has counts.
-const KEYS: [&str; 9] = ["level", "severity", "log.level", "lvl", "levelname", "level_name", "loglevel", "@l", "s"];
+const KEYS: [&str; 10] =
+    ["level", "severity", "log.level", "lvl", "levelname", "level_name", "loglevel", "severitytext", "@l", "s"];
 /// How far into a line its level may be, in bytes.
 const HEAD: usize = 160;
 
@@ -24,7 +25,7 @@ pub(super) fn level(line: &str) -> Option<(Level, usize)> {
         let value = KEYS.iter().find_map(|key| fields.get(*key))?;
         return Some((of_value(value.get().trim_matches('"'))?, 0));
     }
-    if let Some(level) = of_klog(line) {
+    if let Some(level) = of_klog(line).or_else(|| of_letter(line)) {
         return Some((level, 0));
     }
     // `s` is too short to be a key of logfmt.
@@ -48,6 +49,23 @@ pub(super) fn of_klog(line: &str) -> Option<Level> {
     }
 }
 
+/// `[E 2026-11-23 10:11:12.123 ServerApp] …` of Jupyter and Tornado, `E: …` of Debian's tools.
+fn of_letter(line: &str) -> Option<Level> {
+    let (letter, after) = match line.strip_prefix('[') {
+        Some(rest) => (rest.get(..1)?, rest.get(1..)?),
+        None => (line.get(..1)?, line.get(1..)?),
+    };
+    let is_time = line.starts_with('[') && after.strip_prefix(' ')?.starts_with(|own: char| own.is_ascii_digit());
+    if !is_time && !(line.starts_with(letter) && after.starts_with(": ")) {
+        return None;
+    }
+    match letter {
+        "E" | "F" | "C" => Some(Level::Error),
+        "I" | "W" | "D" => Some(Level::Lower),
+        _ => None,
+    }
+}
+
 /// The value of a key. Pino writes numbers: 50 is an error.
 fn of_value(value: &str) -> Option<Level> {
     match value.parse::<u16>() {
@@ -59,9 +77,10 @@ fn of_value(value: &str) -> Option<Level> {
 }
 
 fn of_name(name: &str) -> Option<Level> {
-    const ERRORS: [&str; 18] = [
+    const ERRORS: [&str; 19] = [
         "error",
         "err",
+        "eror",
         "fatal",
         "ftl",
         "panic",
@@ -152,6 +171,8 @@ fn delimited(word: &str, before: &str, after: &str) -> Option<usize> {
     let is_upper = word.bytes().all(|byte| byte.is_ascii_uppercase());
     let begins = before.is_empty() || before.ends_with([' ', '\t', '[', '<', '(', '|', ':']);
     let ends = after.is_empty() || after.starts_with([' ', '\t', ']', '>', ')', '|', ':', '/', ',']);
+    // Nothing follows the value of a field: `Severity: ERROR`.
+    let ends = ends && !(after.trim().is_empty() && before.trim_end().ends_with(':'));
     let is_of_channel = before.ends_with('.') && after.starts_with(':');
     if is_upper && (begins && ends || is_of_channel) {
         return Some(before.len() - usize::from(before.ends_with(['[', '<'])));

@@ -12,8 +12,8 @@ use super::{
 /// The most characters of a quotation.
 pub(super) const MOST: usize = 160;
 /// Keys of the message and of the error in JSON and logfmt; the first one that a line has counts.
-const MESSAGES: [&str; 6] = ["msg", "message", "@m", "event", "short_message", "errmsg"];
-const ERRORS: [&str; 4] = ["error", "err", "exception", "reason"];
+const MESSAGES: [&str; 8] = ["msg", "message", "@m", "@mt", "renderedmessage", "event", "short_message", "errmsg"];
+const ERRORS: [&str; 6] = ["error", "err", "error.message", "exception", "@x", "reason"];
 
 /// One line of at most [`MOST`] characters.
 pub(super) fn shown(line: &str) -> String {
@@ -33,7 +33,13 @@ pub(super) fn shown(line: &str) -> String {
 
 /// A line without the frame that some programs draw around a message.
 pub(super) fn without_box(line: &str) -> &str {
-    line.trim_start_matches(|own: char| own.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&own))
+    let bare = line.trim_start_matches(|own: char| own.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&own));
+    bare.strip_prefix("| ").unwrap_or(bare)
+}
+
+/// The message and the error of a line of JSON; empty if it has none.
+pub(super) fn json_message(line: &str) -> Option<String> {
+    json_fields(line).map(|_| structured(line).unwrap_or_default())
 }
 
 /// The message and the error of a line of JSON or logfmt.

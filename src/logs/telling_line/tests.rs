@@ -5,7 +5,8 @@ use crate::logs::{LogPolicy, clean};
 
 /// The ends of logs as real programs print them. `▶` marks the line that a person would quote.
 const CORPUS: &str = include_str!("../../../tests/fixtures/last-words/corpus.txt");
-/// Written before the rules, which are never changed to fit it.
+/// Written before the rules were run on it. The rules are not changed to fit it: whoever changes them for one of its logs moves all
+/// of them into the corpus, and writes others.
 const HELD_OUT: &str = include_str!("../../../tests/fixtures/last-words/held-out.txt");
 
 /// How many of the logs have the marked line, and how many lines are quoted of logs in which no line tells.
@@ -19,7 +20,8 @@ struct Score {
 
 fn score(corpus: &str) -> Score {
     let mut score = Score { telling: 0, right: 0, quiet: 0, wrongly_quoted: 0, misses: Vec::new() };
-    for (name, text) in corpus.split("=== ").skip(1).filter_map(|own| own.split_once('\n')) {
+    let logs = corpus.strip_prefix("=== ").unwrap_or(corpus).split("\n=== ");
+    for (name, text) in logs.filter_map(|own| own.split_once('\n')) {
         let wanted = text.lines().find_map(|line| line.strip_prefix('▶'));
         let log = text.replace('▶', "");
         let cleaned =
@@ -50,7 +52,7 @@ fn clean_line(line: &str) -> String {
 fn finds_the_line_that_a_person_would_quote() {
     let page = include_str!("../../../docs/causes.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let mut quiet_logs = 0;
-    for (corpus, least) in [(CORPUS, 90), (HELD_OUT, 80)] {
+    for (corpus, least) in [(CORPUS, 90), (HELD_OUT, 85)] {
         let Score { telling, right, quiet, wrongly_quoted, misses } = score(corpus);
         println!("{right} of {telling} found; {wrongly_quoted} of {quiet} quiet logs quoted; misses: {misses:#?}");
         assert!(100 * right >= least * telling, "{right} of {telling}: {misses:#?}");

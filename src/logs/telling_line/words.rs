@@ -14,21 +14,28 @@ const OF_SHELL: [&str; 9] = [
 ];
 
 /// Words that report a failure, in lower case.
-const FAILURES: [&str; 47] = [
+const FAILURES: [&str; 112] = [
     "command not found",
     " not found",
+    "no such ",
+    " unbound variable",
     "permission denied",
-    "no such file or directory",
     "bad address",
     "bad directive",
-    "bad file format",
+    "bad file",
     "exec format error",
     "already in use",
-    "connection refused",
+    "already exists",
+    "already running",
     "connection reset",
     "operation not permitted",
-    "name or service not known",
+    "not known",
     "no space left",
+    "no route to host",
+    "network is unreachable",
+    "temporary failure",
+    "temporarily unavailable",
+    "too many open files",
     "read-only file system",
     "access denied",
     "accessdenied",
@@ -38,39 +45,99 @@ const FAILURES: [&str; 47] = [
     "couldn't ",
     "unable to ",
     "failed",
+    "failure:",
     "invalid ",
+    "is invalid",
+    "illegal ",
+    "malformed ",
     "missing ",
+    " is missing",
+    " are missing",
     " not set",
+    "not defined",
+    "not specified",
+    "not provided",
+    "not valid",
+    "not writable",
+    "not readable",
+    "not installed",
+    "not initialized",
+    "not allowed",
+    "not permitted",
+    "not authorized",
+    "not recognized",
+    "not a directory",
+    "not enough ",
+    "insufficient ",
     "does not exist",
+    "doesn't exist",
+    "does not match",
+    "doesn't match",
+    "does not appear",
+    "did not ",
+    "***: terminated",
     "unauthorized",
     "forbidden",
+    "expired",
+    "mismatch",
+    "incompatible",
+    "rejected",
+    " refused",
+    "refusing to ",
+    "refuses to ",
+    "exceeded",
+    "exhausted",
+    "giving up",
+    "gave up",
     "out of memory",
     "unrecognized ",
-    "unknown option",
-    "unknown flag",
+    "unexpected ",
+    "undefined ",
+    "unknown ",
+    "no module named",
+    "must be ",
+    "must have ",
+    "must install ",
+    "you must ",
+    "is required",
+    "are required",
     "timed out",
-    "deadline exceeded",
+    "i/o timeout",
+    "timeout after",
+    "timeout exceeded",
+    "timeout expired",
+    "timeout occurred",
+    "timeout waiting",
+    "syntax error",
+    "parse error",
     "error: ",
     "error while ",
     "error loading ",
     "error occurred",
-    "unexpected error",
+    "error reading",
+    "error parsing",
     "fatal: ",
     "fatal error",
     "exception: ",
     "core dumped",
     "segmentation fault",
+    "segfault",
+    "sigsegv",
     "double free",
-    "corrupted",
+    "corrupt",
+    "assertion ",
+    "aborted",
 ];
 
 /// The word after `Error` at the beginning of a line, such as in `Error from server (Forbidden)`.
-const AFTER_ERROR: [&str; 12] = [
+const AFTER_ERROR: [&str; 14] = [
     "from",
     "in",
     "while",
     "when",
     "during",
+    "occurred",
+    "loading",
     "connecting",
     "reading",
     "opening",
@@ -81,7 +148,7 @@ const AFTER_ERROR: [&str; 12] = [
 ];
 
 /// What only says that the program ends, or where to read more. It follows the line that says why.
-const FAREWELLS: [&str; 13] = [
+const FAREWELLS: [&str; 28] = [
     "exit status ",
     "exiting jvm",
     "worker failed to boot",
@@ -89,29 +156,104 @@ const FAREWELLS: [&str; 13] = [
     "shutting down",
     "did not exit normally",
     "for more details",
+    "for more information",
     "a complete log of this run",
     "emitted 'error' event",
     "compilation aborted",
     "execution halted",
-    "note: ",
     "exception in worker process",
+    "program will exit",
+    "due to fatal error",
+    "application startup failed. exiting",
+    "could not create the java virtual machine",
+    "command failed with exit code",
+    "(see previous errors)",
+    "ihost instance is stopping",
+    "kernel pid terminated",
+    "error is not recoverable",
+    "aborted (core dumped)",
+    "failed at the ",
+    "make: *** ",
+    "lifecycle script ",
+    "error: command failed",
+    "elifecycle",
 ];
 
-/// Whether a line ends as shells and programs report an error of the system, such as `sh: gunicorn: not found`.
+/// How a line begins that advises what to do. It follows the line that says why.
+const ADVICE: [&str; 14] = [
+    "run ",
+    "re-run ",
+    "try ",
+    "to see ",
+    "see ",
+    "use ",
+    "visit ",
+    "http://",
+    "https://",
+    "please ",
+    "did you mean",
+    "hint",
+    "note: ",
+    "usage: ",
+];
+
+/// Words of a line that says that the program goes on.
+const HANDLED: [&str; 7] =
+    ["using default", "defaulting to", "falling back", "ignoring", "ignored", "skipping", "deprecat"];
+
+/// How a line begins whose words are of a person, such as the subject of a commit.
+const OF_PEOPLE: [&str; 2] = ["head is now at ", "cloning into "];
+
+/// Whether a line ends as shells and programs report an error of the system, such as `sh: gunicorn: not found`, or begins as
+/// a shell reports an error of a script: `/run.sh: line 4: HOST: unbound variable`.
 pub(super) fn is_of_shell(line: &str) -> bool {
     let line = line.trim_end().to_ascii_lowercase();
-    !is_request(&line) && OF_SHELL.iter().any(|end| line.ends_with(end))
+    !is_harmless(&line) && (OF_SHELL.iter().any(|end| line.ends_with(end)) || is_of_script(&line))
+}
+
+fn is_of_script(line: &str) -> bool {
+    let Some((script, rest)) = line.split_once(": ") else { return false };
+    let Some((number, message)) = rest.split_once(": ") else { return false };
+    // Only bash writes the word. Below a syntax error, it quotes the line of the script.
+    let number = number.strip_prefix("line ").unwrap_or(number);
+    let is_number = !number.is_empty() && number.bytes().all(|own| own.is_ascii_digit());
+    is_number && !script.contains([' ', '{', '"']) && !message.starts_with('`')
 }
 
 /// Whether the words of a line report a failure.
 pub(super) fn report_failure(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    if is_request(&line) {
+    let line = line.trim_end().to_ascii_lowercase();
+    if is_harmless(&line) {
         return false;
     }
     let mut words = line.split_whitespace();
     let begins = words.next() == Some("error") && words.next().is_some_and(|next| AFTER_ERROR.contains(&next));
-    begins || FAILURES.iter().any(|words| line.match_indices(words).any(|(at, words)| !is_counted(&line, at, words)))
+    let reports = |words: &&str| {
+        line.match_indices(*words).any(|(at, words)| !is_part(&line, at, words) && !is_counted(&line, at, words))
+    };
+    begins || is_of_perl(&line) || FAILURES.iter().any(|words| reports(&words))
+}
+
+/// How Perl ends: `no configuration at /app/import.pl line 12.`
+fn is_of_perl(line: &str) -> bool {
+    let Some((before, number)) = line.strip_suffix('.').and_then(|line| line.rsplit_once(" line ")) else {
+        return false;
+    };
+    number.bytes().all(|own| own.is_ascii_digit()) && before.contains(" at ")
+}
+
+/// Whether words are a part of a name or a path, such as `failed_jobs` or `failed/orders.csv`.
+fn is_part(line: &str, at: usize, words: &str) -> bool {
+    let is_of_name = |own: char| own.is_alphanumeric() || "_/-".contains(own);
+    let before = line.get(..at).unwrap_or_default();
+    let mut after = line.get(at + words.len()..).unwrap_or_default().chars();
+    let begins_word = words.starts_with(|own: char| own.is_ascii_alphabetic());
+    let ends_word = words.ends_with(|own: char| own.is_ascii_alphabetic());
+    let mut is_continued = || match after.next() {
+        Some('.' | '=') => after.next().is_some_and(is_of_name),
+        next => next.is_some_and(|next| "_/-".contains(next)),
+    };
+    begins_word && before.ends_with(|own: char| is_of_name(own) || own == '.') || ends_word && is_continued()
 }
 
 /// Whether a number or a negation makes words harmless, such as in `0 failed` or `failed=0`.
@@ -121,7 +263,17 @@ fn is_counted(line: &str, at: usize, words: &str) -> bool {
     let is_none = ["0", "no", "not", "without", "never"].iter().any(|none| {
         before.strip_suffix(none).is_some_and(|rest| !rest.ends_with(|own: char| own.is_alphanumeric() || own == '.'))
     });
-    is_none || ["=0", ": 0", "=false"].iter().any(|none| after.starts_with(none))
+    // Such as in `0 tests failed`.
+    let is_zero = before.rsplit(' ').nth(1) == Some("0");
+    is_none || is_zero || ["=0", ": 0", "=[]", ": []", "=false"].iter().any(|none| after.starts_with(none))
+}
+
+/// Whether the words of a line say nothing about a failure of the program. In lower case.
+fn is_harmless(line: &str) -> bool {
+    is_request(line)
+        || [" ok", " done", " passed"].iter().any(|end| line.ends_with(end))
+        || HANDLED.iter().any(|words| line.contains(words))
+        || OF_PEOPLE.iter().any(|begins| line.starts_with(begins))
 }
 
 /// A line about a request to a server, whose path may contain any word. In lower case.
@@ -131,7 +283,7 @@ fn is_request(line: &str) -> bool {
 
 /// Whether a line only says that the program ends, or where to read more.
 pub(super) fn is_farewell(line: &str) -> bool {
-    const WHOLE: [&str; 4] = ["aborting", "exiting", "exit", "failed"];
+    const WHOLE: [&str; 5] = ["aborting", "aborted", "exiting", "exit", "failed"];
     let line = line.trim().to_ascii_lowercase();
     let last = line.rsplit([']', ':', ' ']).next().unwrap_or_default().trim_end_matches('.');
     // `[ERROR] [MY-010119] [Server] Aborting`: no words of its own before it.
@@ -141,5 +293,10 @@ pub(super) fn is_farewell(line: &str) -> bool {
             .is_some_and(|head| head.trim_end_matches(['.', ' ']).ends_with([']', ':']))
         || WHOLE.contains(&&*line)
         || line.ends_with("[error] aborting");
-    is_only_word || FAREWELLS.iter().any(|words| line.contains(words) && !line.starts_with('{'))
+    let message = line.strip_prefix('[').and_then(|line| line.split_once("] ")).map_or(&*line, |(_, message)| message);
+    let is_json = line.starts_with('{') && line.ends_with('}') && !line.starts_with("{\"kernel pid");
+    is_only_word
+        || line.trim_end_matches('.').ends_with(" initialization failed")
+        || ADVICE.iter().any(|begins| message.starts_with(begins))
+        || FAREWELLS.iter().any(|words| line.contains(words) && !is_json)
 }
