@@ -20,6 +20,7 @@ mod objects;
 mod observed;
 mod pace;
 mod pattern_checks;
+mod placement;
 mod queue;
 mod reconciler;
 mod rollouts;

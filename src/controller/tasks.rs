@@ -14,6 +14,7 @@ use crate::{
     events::{WatchedEvent, list_events},
     jobs::{self, JobKey, JobReading},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
+    placement::{self, PlacementKey, PlacementReading},
     revisions::{self, RevisionKey, RevisionReading},
     spec_error::SpecError,
 };
@@ -35,7 +36,7 @@ use super::{
 const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limits of requests that read Jobs and other workloads, or list events.
 const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
-/// The limits of comparisons of revisions. Statuses do not wait for them as they do for Jobs.
+/// The limits of comparisons of revisions, and of reads that show why no node takes a pod. Statuses do not wait for them as they do for Jobs.
 const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
 
 /// The longest time for work on another thread, which usually takes milliseconds. Its steps are bounded, so this is only
@@ -66,6 +67,7 @@ pub(super) enum TaskResult {
     EventsListed { query: EventListQuery, result: kube::Result<Vec<WatchedEvent>> },
     WorkloadRead { key: WorkloadKey, reading: WorkloadReading },
     RolloutRead { key: RevisionKey, reading: RevisionReading },
+    PlacementRead { key: PlacementKey, reading: PlacementReading },
     TextsMasked(MaskAnswer),
     PatternsChecked(PatternCheck, Result<(), SpecError>),
 }
@@ -146,6 +148,15 @@ impl Tasks {
             let _permit = limiter.acquire(&query.key.namespace).await;
             let reading = revisions::read(&client, &query.key).await;
             TaskResult::RolloutRead { key: query.key, reading }
+        });
+    }
+
+    pub(super) fn read_placement(&mut self, key: PlacementKey) {
+        let (client, limiter) = (self.client.clone(), self.comparisons.clone());
+        self.reads.spawn(async move {
+            let _permit = limiter.acquire(key.namespace()).await;
+            let reading = placement::read(&client, &key).await;
+            TaskResult::PlacementRead { key, reading }
         });
     }
 

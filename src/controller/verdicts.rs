@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use crate::{
     bounded::Interner,
-    diagnosis::{Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess, needs_job},
+    diagnosis::{
+        ClusterNodes, Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess, needs_job,
+    },
     events::Event,
     jobs::JobKey,
     pods::{Controller, Pod},
@@ -47,6 +49,8 @@ pub(super) struct JudgeContext<'a> {
     pub(super) port_holder: &'a dyn Fn(&Pod) -> Option<PortHolder>,
     /// The pod template of the pod's revision, if it was read.
     pub(super) revision: &'a dyn Fn(&Pod) -> Option<Arc<TemplateChanges>>,
+    /// The nodes of the cluster, if they were read.
+    pub(super) nodes: &'a dyn Fn() -> Option<Arc<ClusterNodes>>,
     pub(super) now: Instant,
     pub(super) wall: Timestamp,
 }
@@ -184,6 +188,10 @@ impl World for Watched<'_> {
         // Nothing is read for a pod that is only counted.
         if pod.ignored { None } else { (self.context.revision)(pod) }
     }
+
+    fn nodes(&self, pod: &Pod) -> Option<Arc<ClusterNodes>> {
+        if pod.ignored { None } else { (self.context.nodes)() }
+    }
 }
 
 impl Verdicts<'_> {
@@ -234,6 +242,7 @@ mod tests {
             events: &|_| Arc::default(),
             port_holder: &|_| None,
             revision: &|_| None,
+            nodes: &|| None,
             now: Instant::now(),
             wall: Timestamp::UNIX_EPOCH,
         };
@@ -281,6 +290,7 @@ mod tests {
                 events: &|_| Arc::default(),
                 port_holder: &|_| None,
                 revision: &|_| None,
+                nodes: &|| None,
                 now,
                 wall: self.wall,
             };

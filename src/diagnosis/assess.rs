@@ -12,7 +12,8 @@ use crate::{
 };
 
 use super::{
-    causes::{explain, unschedulable_cause},
+    causes::{explain, needs_nodes, unschedulable_cause},
+    cluster_nodes::ClusterNodes,
     facts::{Facts, JobFacts},
     finding::{ContainerFinding, Finding, Health, Verdict},
     judge::judge,
@@ -43,6 +44,11 @@ pub trait World {
         None
     }
 
+    /// The nodes of the cluster, if they were read. They show why none of them takes a pod, and decide nothing.
+    fn nodes(&self, _pod: &Pod) -> Option<Arc<ClusterNodes>> {
+        None
+    }
+
     /// An event about a kill might explain the pod's problem better, see [`Finding::needs_kills`].
     fn lacks_kills(&self, _: &Pod) {}
 }
@@ -64,6 +70,9 @@ pub fn assess(pod: &Pod, world: &impl World, thresholds: &Thresholds, now: Times
         facts.events = world.events(pod);
         if finding.kind == ProblemKind::Unschedulable && unschedulable_cause(pod, &facts) == Cause::PortConflict {
             facts.port_holder = world.port_holder(pod);
+        }
+        if finding.kind == ProblemKind::Unschedulable && needs_nodes(pod, &facts) {
+            facts.nodes = world.nodes(pod);
         }
         facts.revision = if needs_revision(finding) { world.revision(pod) } else { None };
         explain(pod, finding, &facts, now);
@@ -94,6 +103,10 @@ impl World for Facts {
 
     fn revision(&self, _: &Pod) -> Option<Arc<TemplateChanges>> {
         self.revision.clone()
+    }
+
+    fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
+        self.nodes.clone()
     }
 }
 

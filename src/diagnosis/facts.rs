@@ -10,7 +10,7 @@ use k8s_openapi::{
 
 use crate::events::Event;
 
-use super::{port_holders::PortHolder, rollout::TemplateChanges};
+use super::{cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges};
 
 /// Facts besides the pod that a verdict or its explanation depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Facts {
     pub port_holder: Option<PortHolder>,
     /// The pod template of the pod's revision, and what changed in it, if they were read.
     pub revision: Option<Arc<TemplateChanges>>,
+    /// The nodes of the cluster, if they were read.
+    pub nodes: Option<Arc<ClusterNodes>>,
 }
 
 /// The relevant fields of a Job.

@@ -218,6 +218,7 @@ impl Requirements {
             + allocated(&self.affinity)
             + allocated(&self.requests)
             + allocated(&self.claims.first)
+            + allocated(&self.tolerations.first)
     }
 }
 

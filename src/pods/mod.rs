@@ -22,7 +22,7 @@ pub use json::{JsonPod, from_json};
 pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
     NodeTerms, Omitted, Pod, PodCondition, Probe, Requirements, RestartPolicy, Running, StartCause, TEXT_LIMIT,
-    Terminated, UndeclaredPort, Waiting,
+    Terminated, Toleration, Tolerations, UndeclaredPort, Waiting,
 };
 pub(crate) use selection::Labels;
 pub use selection::PodSelection;

@@ -209,6 +209,26 @@ pub struct Requirements {
     pub requests: Vec<(ArcStr, Quantity)>,
     /// The names of its PersistentVolumeClaims.
     pub claims: FirstNames,
+    pub tolerations: Tolerations,
+}
+
+/// Which taints of nodes a pod tolerates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tolerations {
+    pub first: Vec<Toleration>,
+    /// How many follow.
+    pub more: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Toleration {
+    /// Empty for all keys.
+    pub key: ArcStr,
+    /// Equal, which is the default, or Exists. Newer servers have others.
+    pub operator: ArcStr,
+    pub value: ArcStr,
+    /// Empty for all effects.
+    pub effect: ArcStr,
 }
 
 /// Terms that a node must match all.

@@ -4,10 +4,12 @@ use arcstr::ArcStr;
 
 use crate::quantity::Quantity;
 
-use super::pod::{FirstNames, HostPort, NodeTerm, NodeTerms, Protocol, Requirements};
+use super::pod::{FirstNames, HostPort, NodeTerm, NodeTerms, Protocol, Requirements, Toleration, Tolerations};
 
 /// How many terms are kept of a node selector, and of all alternatives of a node affinity together.
 const TERMS: usize = 16;
+/// How many tolerations are kept.
+const TOLERATIONS: usize = 16;
 /// How many resources are kept.
 const RESOURCES: usize = 16;
 /// How many host ports are kept.
@@ -69,6 +71,7 @@ pub(super) struct SpecFields {
     /// Those of the pod as a whole.
     pub(super) pod: Requests,
     pub(super) overhead: Requests,
+    pub(super) tolerations: Vec<Toleration>,
 }
 
 /// The requests of a container.
@@ -136,7 +139,11 @@ impl Requirements {
         let mut room = TERMS;
         let affinity = spec.affinity.into_iter().take(TERMS);
         let affinity = affinity.map(|alternative| NodeTerms::of(alternative.into_iter(), &mut room)).collect();
-        let requirements = Self { selector, affinity, requests, claims: spec.claims };
+        let mut tolerations = Tolerations { first: spec.tolerations, more: 0 };
+        tolerations.more = tolerations.first.len().saturating_sub(TOLERATIONS).try_into().unwrap_or(u32::MAX);
+        tolerations.first.truncate(TOLERATIONS);
+        tolerations.first.shrink_to_fit();
+        let requirements = Self { selector, affinity, requests, claims: spec.claims, tolerations };
         (requirements != Self::default()).then(|| Box::new(requirements))
     }
 }

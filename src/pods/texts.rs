@@ -2,7 +2,7 @@
 
 use arcstr::ArcStr;
 
-use super::{ContainerSpec, ContainerStatus, Pod, Requirements, Terminated};
+use super::{ContainerSpec, ContainerStatus, Pod, Requirements, Terminated, Toleration};
 
 /// How a text is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ impl Requirements {
         }
         self.requests.iter_mut().for_each(|(resource, _)| visit(resource));
         self.claims.first.iter_mut().for_each(&mut *visit);
+        for Toleration { key, operator, value, effect } in &mut self.tolerations.first {
+            [key, operator, value, effect].into_iter().for_each(&mut *visit);
+        }
     }
 }
 

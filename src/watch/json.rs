@@ -66,7 +66,7 @@ where
 }
 
 /// Requests a page.
-pub(super) async fn request_page<K, O, F>(
+pub(crate) async fn request_page<K, O, F>(
     client: Client,
     request: kube::Result<HttpRequest<Vec<u8>>>,
     map: F,

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 34] = [
+const ORDER: [&str; 35] = [
     "hex",
     "escapes",
     "partial_text",
@@ -30,6 +30,7 @@ const ORDER: [&str; 34] = [
     "diagnosis",
     "jobs",
     "revisions",
+    "placement",
     "index",
     "logs",
     "report",

@@ -104,7 +104,7 @@ async fn the_operator_and_all_commands_give_one_answer() {
     let file = folder.path().join("objects.json");
     let objects = env
         .plane
-        .kubectl(&["get", "pods,jobs,cronjobs,replicasets,controllerrevisions,events", "-A", "-o", "json"], None)
+        .kubectl(&["get", "pods,jobs,cronjobs,replicasets,controllerrevisions,nodes,events", "-A", "-o", "json"], None)
         .await
         .unwrap();
     fs::write(&file, objects.stdout).unwrap();

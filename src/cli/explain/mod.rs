@@ -39,7 +39,7 @@ use super::{
     process::{print, print_text},
     workload::Workload,
 };
-use pod::{Explained, Subject, explain_pod, read_events};
+use pod::{Explained, Subject, explain_pod, read_events, read_placement};
 use reader::{Reader, TIMEOUT};
 use workload::{Gathered, Verdicts, read_cron_job};
 
@@ -189,7 +189,10 @@ impl Gathering<'_> {
         let mut workload = workload::gather(reader, workload, now).await;
         let (events, more) = workload.events(reader).await;
         let missing_pods = workload.missing(reader, &events).await;
-        let verdicts = workload.verdicts(now);
+        let mut verdicts = workload.verdicts(now);
+        if read_placement(reader, &mut workload.view).await {
+            verdicts = workload.verdicts(now);
+        }
         let state = workload.state(verdicts.as_ref(), missing_pods.is_some());
         let (counts, mut problems) = match verdicts {
             Some(Verdicts { counts, problems }) => (Some(counts), problems),

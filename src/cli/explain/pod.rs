@@ -10,6 +10,7 @@ use crate::{
     api::Cause,
     cli::live::ClusterView,
     diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
+    placement,
     pods::{JsonPod, Pod},
     render::safe::{clean, printable},
     report::{PodFinding, in_full},
@@ -73,6 +74,18 @@ pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<
     (events, more)
 }
 
+/// Reads what verdicts have needed to see why no node takes a pod. Returns whether there was anything to read. A right that is
+/// missing is not noted: the scheduler's words remain.
+pub(super) async fn read_placement(reader: &Reader<'_>, view: &mut ClusterView) -> bool {
+    let needed = view.needed_placement();
+    for key in &needed {
+        let Ok((_permit, _)) = reader.begin().await else { break };
+        let reading = placement::read(reader.client(), key).await;
+        view.placement_read(key.clone(), reading);
+    }
+    !needed.is_empty()
+}
+
 /// Judges a pod by what the view knows, and reads what explains its problem.
 pub(super) async fn explain_pod(
     reader: &Reader<'_>,
@@ -88,6 +101,9 @@ pub(super) async fn explain_pod(
     let mut verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     if matches!(&verdict.health, Health::Problem(finding) if finding.explanation.cause == Cause::PortConflict) {
         add_port_holders(reader, view, now).await;
+        verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
+    }
+    if read_placement(reader, view).await {
         verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     }
     let (state, finding, scope) = match verdict.health {

@@ -7,6 +7,7 @@
 
 mod listing;
 mod outage;
+mod placement;
 mod reads;
 mod revisions;
 
@@ -24,17 +25,19 @@ use tokio::time::Instant;
 
 pub(super) use listing::Listing;
 pub(super) use outage::{Outage, OutageNews};
+use placement::Placement;
 pub(super) use reads::Note;
 use reads::{Answer, Question, Reads};
 use revisions::Revisions;
 
 use crate::{
     diagnosis::{
-        JobFacts, PortHolder, PortHolders, Replacements, RevisionObject, TemplateChanges, Thresholds, World,
-        is_healthy_under_any_thresholds,
+        ClusterNodes, JobFacts, NodeObject, PortHolder, PortHolders, Replacements, RevisionObject, TemplateChanges,
+        Thresholds, World, is_healthy_under_any_thresholds,
     },
     events::{Event, EventStore, WatchedEvent},
     jobs::{JobKey, JobReading},
+    placement::{PlacementKey, PlacementReading},
     pods::{Controller, Pod, Uid},
     revisions::RevisionReading,
 };
@@ -71,6 +74,7 @@ pub(super) struct ClusterView {
     /// The Jobs that verdicts have depended on since reads were last started.
     needed_jobs: RefCell<HashSet<JobKey>>,
     revisions: Revisions,
+    placement: Placement,
     /// The namespaces of which an event about a kill might explain a problem, likewise.
     needed_kills: RefCell<HashSet<String>>,
     /// Absent if nothing else can be read.
@@ -90,6 +94,7 @@ impl Default for ClusterView {
             read_jobs: HashMap::new(),
             needed_jobs: RefCell::default(),
             revisions: Revisions::default(),
+            placement: Placement::default(),
             needed_kills: RefCell::default(),
             reads: None,
         }
@@ -151,6 +156,11 @@ impl ClusterView {
         self.revisions.give(namespace, name, object);
     }
 
+    /// Keeps a node of a file.
+    pub(super) fn give_node(&mut self, node: &NodeObject) {
+        self.placement.give_node(node);
+    }
+
     /// Keeps an event as evidence.
     pub(super) fn add_event(&mut self, watched: WatchedEvent) {
         let WatchedEvent { id, event: Some(event), .. } = watched else { return };
@@ -188,6 +198,7 @@ impl ClusterView {
         let kills = self.needed_kills();
         let holders = self.needed_holders.take().into_iter().map(Question::PortHolders);
         let revisions = self.revisions.take_needed().into_iter().map(Question::Revision);
+        let placement = self.placement.take_needed().into_iter().map(Question::Placement);
         self.read_jobs.retain(|job, _| jobs.contains(job));
         let Some(reads) = &mut self.reads else { return };
         let is_final = |job: &JobKey| self.read_jobs.get(job).is_some_and(JobReading::is_final);
@@ -201,6 +212,7 @@ impl ClusterView {
                 .into_iter()
                 .map(Question::Job)
                 .chain(revisions)
+                .chain(placement)
                 .chain(events)
                 .chain(holders)
                 .chain(again.into_iter().map(Question::Job))
@@ -231,6 +243,16 @@ impl ClusterView {
         needed.map(Question::Kills).collect()
     }
 
+    /// What verdicts have needed since the last call to see why no node takes a pod, and what is not known.
+    pub(super) fn needed_placement(&self) -> Vec<PlacementKey> {
+        self.placement.take_needed().into_iter().filter(|key| !self.placement.is_known(key)).collect()
+    }
+
+    /// Keeps what was read of it.
+    pub(super) fn placement_read(&mut self, key: PlacementKey, reading: PlacementReading) {
+        self.placement.answered(key, reading);
+    }
+
     /// Whether reads are under way.
     pub(super) fn is_reading(&self) -> bool {
         self.reads.as_ref().is_some_and(Reads::is_reading)
@@ -248,9 +270,11 @@ impl ClusterView {
             (Question::Job(job), Answer::Job(reading)) => _ = self.read_jobs.insert(job, reading),
             (_, Answer::Revision(RevisionReading::Unavailable)) => {}
             (Question::Revision(key), Answer::Revision(reading)) => self.revisions.answered(key, reading),
+            (Question::Placement(key), Answer::Placement(reading)) => self.placement.answered(key, reading),
             (_, Answer::Events(Ok(listed))) => listed.events.into_iter().for_each(|event| self.add_event(event)),
             (_, Answer::PortHolders(Some(holders))) => self.read_holders = Some(holders),
-            (_, Answer::PortHolders(None) | Answer::Events(Err(_)) | Answer::Job(_) | Answer::Revision(_)) => {}
+            (_, Answer::PortHolders(None) | Answer::Events(Err(_))) => {}
+            (_, Answer::Job(_) | Answer::Revision(_) | Answer::Placement(_)) => {}
         }
         note
     }
@@ -320,6 +344,10 @@ impl World for KnownWorld<'_> {
 
     fn revision(&self, pod: &Pod) -> Option<Arc<TemplateChanges>> {
         self.view.revisions.template(pod)
+    }
+
+    fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
+        self.view.placement.nodes()
     }
 
     fn lacks_kills(&self, pod: &Pod) {

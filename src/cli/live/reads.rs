@@ -1,5 +1,5 @@
-//! Reads what no watch shows, several at a time: the Jobs of failed pods, the revisions whose pods are OOM-killed, and the
-//! earlier events of namespaces.
+//! Reads what no watch shows, several at a time: the Jobs of failed pods, the revisions whose pods are OOM-killed, what
+//! shows why no node takes a pod, and the earlier events of namespaces.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -14,6 +14,7 @@ use crate::{
     diagnosis::PortHolders,
     events::{NamespaceEvents, list_kills, list_namespace_events},
     jobs::{self, JobKey, JobReading},
+    placement::{self, FRESH, PlacementKey, PlacementReading},
     pods::JsonPod,
     revisions::{self, RevisionKey, RevisionReading},
     watch::collection::PAGE_SIZE,
@@ -36,6 +37,7 @@ const EVENTS_AGAIN: Duration = Duration::from_secs(15);
 pub(super) enum Question {
     Job(JobKey),
     Revision(RevisionKey),
+    Placement(PlacementKey),
     /// The earlier Warning events of a namespace. They are listed once.
     Events(String),
     /// The events about kills in a namespace, which are no Warnings. They are listed once.
@@ -47,6 +49,7 @@ pub(super) enum Question {
 pub(super) enum Answer {
     Job(JobReading),
     Revision(RevisionReading),
+    Placement(PlacementReading),
     Events(kube::Result<NamespaceEvents>),
     /// Absent if the pods may not or cannot be listed.
     PortHolders(Option<PortHolders>),
@@ -105,6 +108,7 @@ impl Reads {
                 let answer = match &question {
                     Question::Job(job) => Answer::Job(jobs::read(&client, job, limit).await),
                     Question::Revision(key) => Answer::Revision(revisions::read(&client, key).await),
+                    Question::Placement(key) => Answer::Placement(placement::read(&client, key).await),
                     Question::Events(namespace) => Answer::Events(list_namespace_events(&client, namespace).await),
                     Question::PortHolders(namespace) => Answer::PortHolders(port_holders(&client, namespace).await),
                     Question::Kills(namespace) => Answer::Events(list_kills(&client, namespace).await),
@@ -180,6 +184,8 @@ impl Reads {
         let pause = match &answer {
             Answer::Job(JobReading::Unavailable) | Answer::Revision(RevisionReading::Unavailable) => Some(RETRY),
             Answer::Revision(_) => None,
+            Answer::Placement(PlacementReading::Unavailable) => Some(RETRY),
+            Answer::Placement(_) => Some(FRESH),
             Answer::Job(reading) if reading.is_final() => None,
             Answer::Job(JobReading::Read { facts, .. }) if facts.failed.is_some() => Some(LATER_RUN),
             Answer::Job(_) => Some(self.read_again),
@@ -204,7 +210,7 @@ impl Reads {
             Answer::Job(JobReading::Unavailable) => Some(Note::JobsFailed),
             Answer::Job(JobReading::Denied(_)) => Some(Note::JobsDenied),
             Answer::Job(reading) if !reading.denial().is_empty() => Some(Note::CronJobsDenied),
-            Answer::Job(_) | Answer::PortHolders(_) | Answer::Revision(_) => None,
+            Answer::Job(_) | Answer::PortHolders(_) | Answer::Revision(_) | Answer::Placement(_) => None,
             Answer::Events(result) => missing(result),
         };
         self.note(note?)

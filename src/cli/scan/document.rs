@@ -245,6 +245,7 @@ fn add_object(collector: &mut Collector, object: &impl Object) {
                         collector.view.give_revision(namespace, name, revision);
                     }
                 }
+                "Node" => _ = object.decode().map(|node| collector.view.give_node(&node)),
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
                     _ = object.decode::<events::v1::Event>().map(|event| collector.view.add_event(event.into()));

@@ -49,6 +49,11 @@ impl Controller {
                     self.queue.log_arrived(&object, now);
                 }
             }
+            TaskResult::PlacementRead { key, reading } => {
+                for object in self.reconciler.placement_read(&key, reading, now) {
+                    self.queue.log_arrived(&object, now);
+                }
+            }
             TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
             TaskResult::TextsMasked(answer) => {
                 for object in self.reconciler.texts_masked(answer) {

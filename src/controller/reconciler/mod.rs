@@ -20,6 +20,7 @@ use crate::{
     index::{Index, ViewId},
     jobs::JobKey,
     metrics::Metrics,
+    placement::PlacementKey,
     report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, Tracker, UpdateContext},
     settings::Settings,
 };
@@ -34,6 +35,7 @@ use super::{
     masked_texts::{MaskRequest, MaskedTexts},
     namespaces::Namespaces,
     object::Object,
+    placement::Placement,
     rollouts::{RolloutQuery, Rollouts},
     schedule::REFRESH_INTERVAL,
     terminations::Terminations,
@@ -63,6 +65,7 @@ pub(super) struct Reconciler {
     log_requests: LogRequests,
     masked_texts: MaskedTexts,
     rollouts: Rollouts,
+    placement: Placement,
     terminations: Terminations,
     needs_backfill: bool,
     backfill: Option<Backfill>,
@@ -75,6 +78,7 @@ pub(super) struct Reconciled {
     pub(super) jobs: Vec<JobKey>,
     pub(super) event_lists: Vec<EventListQuery>,
     pub(super) rollouts: Vec<RolloutQuery>,
+    pub(super) placement: Vec<PlacementKey>,
     pub(super) texts: Option<MaskRequest>,
 }
 
@@ -140,6 +144,7 @@ impl Reconciler {
             log_requests: LogRequests::new(log_reads),
             masked_texts: MaskedTexts::default(),
             rollouts: Rollouts::default(),
+            placement: Placement::default(),
             terminations: Terminations::default(),
             needs_backfill: false,
             backfill: None,
@@ -152,12 +157,14 @@ impl Reconciler {
     pub(super) fn begin_term(&mut self, now: Instant, wall: Timestamp) {
         self.jobs.begin_term();
         self.evidence.begin_term(now, wall);
+        self.placement = Placement::default();
         self.workloads.forget_readings(now);
     }
 
     /// The cluster was put back to an earlier state. Jobs and workloads are read again as after a start.
     pub(super) fn forget_readings(&mut self, now: Instant) {
         self.jobs = Jobs::default();
+        self.placement = Placement::default();
         self.workloads.forget_readings(now);
     }
 
@@ -181,6 +188,7 @@ impl Reconciler {
     /// Forgets a deleted object.
     pub(super) fn forget(&mut self, key: &NamespacedName) {
         self.rollouts.forget(key);
+        self.placement.forget(key);
     }
 
     /// Whether all pods must be listed once more, because older failures matter now than were kept. Resets the flag.
@@ -258,6 +266,7 @@ impl Reconciler {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
         let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
+        let placement = RefCell::new(self.placement.requests(key, now));
         let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
         let context = JudgeContext {
             thresholds: &settings.thresholds,
@@ -267,6 +276,7 @@ impl Reconciler {
             events: &|pod| self.evidence.about(pod),
             port_holder: &|pod| self.index.port_holder(view, pod),
             revision: &|pod| rollouts.borrow_mut().template(&self.index, pod, key, now),
+            nodes: &|| placement.borrow_mut().nodes(),
             now,
             wall,
         };
@@ -274,9 +284,10 @@ impl Reconciler {
         let verdicts = judge_pods(suspects, &mut self.jobs, &mut object.jobs_awaited, &context);
         let Verdicts { mut found, ignored, warnings: denied_jobs, mut recheck, unread, queries: jobs, wait_until } =
             verdicts;
+        let (placement, lacks_placement) = placement.into_inner().take();
         if let Some(until) = wait_until {
             let (rollouts, _) = rollouts.borrow_mut().take();
-            return Reconciled { jobs, rollouts, ..Reconciled::postponed(until) };
+            return Reconciled { jobs, rollouts, placement, ..Reconciled::postponed(until) };
         }
         object.unread_jobs = unread;
         if let Some(status) = &resumable {
@@ -380,6 +391,7 @@ impl Reconciler {
         }
 
         let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
+        lacks_logs |= lacks_placement;
         if let Some(policy) = policy {
             for (pod, container) in shown {
                 let answer = self.log_requests.ask(pod, container, policy, &asker, now);
@@ -398,7 +410,7 @@ impl Reconciler {
         }
         let texts = policy.and_then(|policy| self.masked_texts.ask(key, policy, wanted));
         if let Some(until) = object.wait_for_texts(lacks_texts, now) {
-            return Reconciled { jobs, event_lists, rollouts, texts, ..Reconciled::postponed(until) };
+            return Reconciled { jobs, event_lists, rollouts, placement, texts, ..Reconciled::postponed(until) };
         }
         let gone = self.gone_alerts(object, &incidents);
         if let Some(until) = awaited {
@@ -411,7 +423,7 @@ impl Reconciler {
             status.resumed();
         }
         let new = NewStatus { status, omitted, keeps_lists: false, gap: None, lacks_logs, recheck, incidents, gone };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, texts }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, placement, texts }
     }
 
     /// What is known about the alerts whose incidents are gone.
@@ -461,6 +473,7 @@ impl Reconciler {
         self.log_requests.sweep();
         self.masked_texts.sweep();
         self.rollouts.sweep(now);
+        self.placement.sweep(now);
         self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.jobs.retain(|key| needed.contains(key));
@@ -479,7 +492,8 @@ impl Reconciled {
     }
 
     fn with(outcome: Outcome) -> Self {
-        Self { outcome, jobs: Vec::new(), event_lists: Vec::new(), rollouts: Vec::new(), texts: None }
+        let (jobs, event_lists, rollouts, placement) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { outcome, jobs, event_lists, rollouts, placement, texts: None }
     }
 }
 

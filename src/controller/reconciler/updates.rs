@@ -13,6 +13,7 @@ use crate::{
     jobs::{JobKey, JobReading},
     logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     namespaces::WatchedNamespace,
+    placement::{PlacementKey, PlacementReading},
     pods::WatchedPod,
     revisions::{RevisionKey, RevisionReading},
     watch::{WENT_BACK, WatchUpdate},
@@ -293,6 +294,16 @@ impl Reconciler {
         now: Instant,
     ) -> HashSet<NamespacedName> {
         self.rollouts.answered(key, reading, now)
+    }
+
+    /// Stores what was read about why no node takes a pod. Returns the objects that wait for it.
+    pub(in crate::controller) fn placement_read(
+        &mut self,
+        key: &PlacementKey,
+        reading: PlacementReading,
+        now: Instant,
+    ) -> HashSet<NamespacedName> {
+        self.placement.answered(key, reading, now)
     }
 
     /// The logs to read and the redactions to run now. `allow` returns a permit to read from a node.

@@ -8,11 +8,13 @@ mod config;
 mod crash;
 mod earlier_run;
 mod evidence;
+mod exclusions;
 mod exit_codes;
 mod failed;
 mod image;
 mod image_error;
 mod kill;
+mod nodes;
 mod parse;
 mod ports;
 mod probes;
@@ -60,6 +62,11 @@ pub(super) fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Time
 /// The cause why a pod is not scheduled. The facts that its sentence names are still to be asked for.
 pub(super) fn unschedulable_cause(pod: &Pod, facts: &Facts) -> Cause {
     scheduler::explain(&View { pod, facts, now: Timestamp::UNIX_EPOCH }).cause
+}
+
+/// Whether the nodes may show why a pod is not scheduled, if the scheduler's words do not.
+pub(super) fn needs_nodes(pod: &Pod, facts: &Facts) -> bool {
+    scheduler::needs_nodes(&View { pod, facts, now: Timestamp::UNIX_EPOCH })
 }
 
 /// How much a cause says: a stronger one takes precedence. Unknown is the weakest; that a container ended or was killed

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use crate::pods::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
-    Omitted, Pod, PodCondition, Requirements, RestartPolicy, Running, Terminated, Uid, Waiting,
+    Omitted, Pod, PodCondition, Requirements, RestartPolicy, Running, Terminated, Toleration, Uid, Waiting,
     pod::{RESTART_CONTAINER, first_word, seconds},
     requirements::{self, ContainerRequests, Requests, SpecFields},
     undeclared_port::{DeclaredPort, DeclaredPorts},
@@ -148,6 +148,21 @@ struct SpecJson {
     overhead: Requests,
     #[serde(deserialize_with = "list")]
     volumes: Vec<VolumeJson>,
+    #[serde(deserialize_with = "list")]
+    tolerations: Vec<TolerationJson>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TolerationJson {
+    #[serde(deserialize_with = "text")]
+    key: ArcStr,
+    #[serde(deserialize_with = "text")]
+    operator: ArcStr,
+    #[serde(deserialize_with = "text")]
+    value: ArcStr,
+    #[serde(deserialize_with = "text")]
+    effect: ArcStr,
 }
 
 #[derive(Deserialize, Default)]
@@ -199,6 +214,10 @@ impl SpecJson {
             containers: requests(&self.containers),
             pod: std::mem::take(&mut self.resources.requests),
             overhead: std::mem::take(&mut self.overhead),
+            tolerations: std::mem::take(&mut self.tolerations)
+                .into_iter()
+                .map(|TolerationJson { key, operator, value, effect }| Toleration { key, operator, value, effect })
+                .collect(),
         })
     }
 

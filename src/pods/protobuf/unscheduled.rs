@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::pods::{
-    FirstNames, NodeTerm, Requirements,
+    FirstNames, NodeTerm, Requirements, Toleration,
     pod::LIST_LIMIT,
     requirements::{ContainerRequests, Requests, SpecFields, ephemeral_claim},
 };
@@ -36,6 +36,8 @@ struct Spec {
     affinity: Option<Affinity>,
     #[prost(message, repeated, tag = "20")]
     init_containers: Vec<Container>,
+    #[prost(message, repeated, tag = "22")]
+    tolerations: Vec<TolerationMessage>,
     #[prost(message, repeated, tag = "32")]
     overhead: Vec<Amount>,
     #[prost(message, optional, tag = "40")]
@@ -82,6 +84,19 @@ struct Container {
 struct Resources {
     #[prost(message, repeated, tag = "2")]
     requests: Vec<Amount>,
+}
+
+/// A `Toleration`.
+#[derive(Clone, PartialEq, Message)]
+struct TolerationMessage {
+    #[prost(bytes = "bytes", tag = "1")]
+    key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    operator: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    value: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    effect: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -139,7 +154,13 @@ pub(super) fn requirements(name: &str, raw: Bytes) -> Option<Box<Requirements>> 
         containers: spec.containers.iter().map(container).collect(),
         pod: requests(&spec.resources.unwrap_or_default().requests),
         overhead: requests(&spec.overhead),
+        tolerations: spec.tolerations.iter().take(LIST_LIMIT + 1).map(toleration).collect(),
     })
+}
+
+fn toleration(own: &TolerationMessage) -> Toleration {
+    let [key, operator, value, effect] = [&own.key, &own.operator, &own.value, &own.effect].map(|own| text(own));
+    Toleration { key, operator, value, effect }
 }
 
 fn claim(pod: &str, volume: &Volume) -> Option<ArcStr> {

@@ -17,7 +17,7 @@ pub(super) struct Case {
     files: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const CASES: [Case; 11] = [
+pub(super) const CASES: [Case; 12] = [
     Case { name: "defaults", values: "", overlays: &["."], files: &[] },
     Case { name: "some namespaces", values: "operator: {namespaces: [shop]}", overlays: &["namespaced"], files: &[] },
     Case {
@@ -60,6 +60,12 @@ pub(super) const CASES: [Case; 11] = [
         name: "a single replica",
         values: "{replicas: 1, leaderElection: {enabled: false}}",
         overlays: &[".", "components/single-replica"],
+        files: &[],
+    },
+    Case {
+        name: "what shows why no node takes a pod",
+        values: "rbac: {nodesAndVolumes: true}",
+        overlays: &[".", "components/nodes-and-volumes"],
         files: &[],
     },
     Case {

@@ -135,6 +135,10 @@ async fn create(plane: &ControlPlane, client: &Client, object: &Value) {
             stored["metadata"][field] = value.clone();
         }
     }
+    if kind == "Node" {
+        // The API server adds a taint, which is removed when the kubelet is ready.
+        stored["spec"] = object["spec"].clone();
+    }
     let folder = match resource.plural.as_str() {
         "nodes" => "minions",
         plural => plural,

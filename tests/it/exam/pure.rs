@@ -1,11 +1,11 @@
 //! The exam without a cluster: the verdict on each pod and its explanation, from the same fixtures.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
-    diagnosis::{Facts, Health, RevisionObject, TemplateChanges, assess, template_changes},
+    diagnosis::{ClusterNodes, Facts, Health, RevisionObject, TemplateChanges, assess, template_changes},
     events::{Event, WatchedEvent},
     index::Index,
     pods::{Pod, from_json},
@@ -46,7 +46,8 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
     }
     let port_holder = index.port_holder(view, &pod);
     let revision = template(scenario, &pod);
-    let facts = Facts { events: events.into(), port_holder, revision, ..Facts::default() };
+    let facts =
+        Facts { events: events.into(), port_holder, revision, nodes: Some(cluster_nodes()), ..Facts::default() };
     let answer = match assess(&pod, &facts, &settings.thresholds, now).health {
         Health::Healthy | Health::Settling => None,
         Health::Problem(finding) => Some(Answer {
@@ -59,6 +60,20 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
         }),
     };
     Some(grade(scenario, answer))
+}
+
+/// The nodes of all scenarios: on an API server, they are in one cluster.
+fn cluster_nodes() -> Arc<ClusterNodes> {
+    static NODES: LazyLock<Arc<ClusterNodes>> = LazyLock::new(|| {
+        let mut nodes = ClusterNodes::default();
+        let scenarios = scenarios(WRITTEN_AT.parse().unwrap());
+        let objects = scenarios.into_iter().flat_map(|scenario| scenario.objects);
+        for node in objects.filter(|object| object["kind"] == "Node") {
+            nodes.add(&serde_json::from_value(node).unwrap());
+        }
+        Arc::new(nodes)
+    });
+    Arc::clone(&NODES)
 }
 
 /// The pod template of the pod's ReplicaSet, compared with that of an earlier one if it has a pod.

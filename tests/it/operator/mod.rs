@@ -17,6 +17,7 @@ mod log_tenants;
 mod many;
 mod missing;
 mod never_healthy;
+mod nodes;
 mod odd_servers;
 mod outages;
 mod own_log;
