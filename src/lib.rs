@@ -9,7 +9,7 @@
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
 //! - `jobs` reads the Jobs that decide about failed pods, and `revisions` the pod templates of those whose containers were
 //!   OOM-killed or whose newest revision fails.
-//! - `placement` reads the nodes, which show why none of them takes a pod.
+//! - `placement` reads the nodes and claims that show why no node takes a pod.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
 //! - [`report`] builds an object's status and its incidents from the problems.

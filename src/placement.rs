@@ -1,14 +1,23 @@
-//! Reads what shows why no node takes a pod: the nodes of the cluster.
+//! Reads what shows why no node takes a pod: the nodes of the cluster, and the claims of the pod.
 
 use std::{sync::Arc, time::Duration};
 
+use arcstr::ArcStr;
 use futures::TryStreamExt;
-use k8s_openapi::api::core::v1::Node;
-use kube::{Client, Resource, core::Request};
+use k8s_openapi::api::{
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim},
+    storage::v1::StorageClass,
+};
+use kube::{Client, Resource, api::GetParams, core::Request};
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::{
-    diagnosis::{ClusterNodes, NodeObject},
+    api::is_object_name,
+    diagnosis::{
+        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, NodeObject, VolumeObject,
+    },
+    pods::Pod,
     watch::{
         collection::{PAGE_SIZE, Part, Selection},
         json::request_page,
@@ -19,6 +28,8 @@ use crate::{
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How many nodes are read. Kubernetes supports clusters of up to 5,000. Of a larger one, nothing is said.
 const NODES: usize = 5000;
+/// How many claims of a pod are read.
+const CLAIMS: usize = 4;
 /// After how many nodes other tasks may go on.
 const NODES_AT_ONCE: usize = 50;
 /// How long what was read is used, before it is read again.
@@ -28,11 +39,17 @@ pub(crate) const FRESH: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PlacementKey {
     Nodes,
+    /// A PersistentVolumeClaim, with its StorageClass and the free volumes.
+    Claim {
+        namespace: String,
+        name: ArcStr,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PlacementFacts {
     Nodes(Arc<ClusterNodes>),
+    Claim(Arc<ClaimFacts>),
 }
 
 /// The result of a read.
@@ -46,10 +63,19 @@ pub(crate) enum PlacementReading {
 }
 
 impl PlacementKey {
+    /// The first claims of a pod.
+    pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = (ArcStr, Self)> {
+        let names = pod.requirements.as_deref().map(|own| own.claims.first()).unwrap_or_default();
+        // The API server does not check all names in a pod.
+        let names = names.iter().filter(|name| is_object_name(name)).take(CLAIMS);
+        names.map(|name| (name.clone(), Self::Claim { namespace: pod.namespace.to_string(), name: name.clone() }))
+    }
+
     /// The namespace to which the request counts.
     pub(crate) fn namespace(&self) -> &str {
         match self {
             Self::Nodes => "",
+            Self::Claim { namespace, .. } => namespace,
         }
     }
 }
@@ -58,6 +84,7 @@ pub(crate) async fn read(client: &Client, key: &PlacementKey) -> PlacementReadin
     let read = async {
         match key {
             PlacementKey::Nodes => nodes(client).await.map(PlacementFacts::Nodes),
+            PlacementKey::Claim { namespace, name } => claim(client, namespace, name).await.map(PlacementFacts::Claim),
         }
     };
     match timeout(TIMEOUT, read).await {
@@ -95,5 +122,52 @@ async fn nodes(client: &Client) -> kube::Result<Arc<ClusterNodes>> {
         if next.is_none() {
             return Ok(Arc::new(nodes));
         }
+    }
+}
+
+/// A claim, its StorageClass if it has one, and the free volumes if they may show why it is not bound: at most three requests. A
+/// claim that does not exist shows nothing.
+async fn claim(client: &Client, namespace: &str, name: &str) -> kube::Result<Arc<ClaimFacts>> {
+    let path = PersistentVolumeClaim::url_path(&(), Some(namespace));
+    let Some(claim) = get::<ClaimObject>(client, &path, name).await? else { return Ok(Arc::default()) };
+    let class = match claim.class().filter(|class| is_object_name(class)) {
+        // The rights to read classes and volumes are optional as well.
+        Some(class) => get::<ClassObject>(client, &StorageClass::url_path(&(), None), class).await.ok(),
+        None => None,
+    };
+    let class = match &class {
+        Some(Some(class)) => ClassReading::Read(class),
+        Some(None) => ClassReading::Missing,
+        None => ClassReading::Unknown,
+    };
+    let volumes = match ClaimFacts::needs_volumes(&claim, class) {
+        true => free_volumes(client).await.ok().flatten(),
+        false => None,
+    };
+    Ok(Arc::new(ClaimFacts::of(&claim, class, volumes.as_ref())))
+}
+
+/// The free volumes. Absent if there are more volumes than one page has.
+async fn free_volumes(client: &Client) -> kube::Result<Option<FreeVolumes>> {
+    let request = Request::new(PersistentVolume::url_path(&(), None)).list(&Selection::default().list(None));
+    let request = request.map_err(kube::Error::BuildRequest);
+    let mut page = request_page(client.clone(), request, |volume: VolumeObject| volume).await?;
+    let mut volumes = FreeVolumes::default();
+    while let Some(part) = page.try_next().await? {
+        match part {
+            Part::Object(volume) => volumes.add(&volume),
+            Part::End { token, .. } => return Ok(token.is_none().then_some(volumes)),
+        }
+    }
+    Ok(None)
+}
+
+/// An object; absent if it does not exist.
+async fn get<T: DeserializeOwned>(client: &Client, path: &str, name: &str) -> kube::Result<Option<T>> {
+    let request = Request::new(path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+    match client.request(request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -7,12 +7,14 @@ use std::{
     time::Duration,
 };
 
+use arcstr::ArcStr;
 use tokio::time::Instant;
 
 use crate::{
     api::NamespacedName,
-    diagnosis::ClusterNodes,
+    diagnosis::{ClaimFacts, ClusterNodes},
     placement::{FRESH, PlacementFacts, PlacementKey, PlacementReading},
+    pods::Pod,
 };
 
 /// When a read is tried again that was denied. The right is optional: who does not grant it should not see many refusals.
@@ -22,10 +24,16 @@ const RETRY: Duration = Duration::from_secs(60);
 /// How long facts are kept after they were last asked for.
 const UNUSED: Duration = Duration::from_secs(10 * 60);
 
+/// How much is known at a time, in all and about one namespace. Beyond that, the scheduler's words remain.
+const KNOWN: usize = 512;
+const IN_NAMESPACE: usize = 64;
+
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Placement {
     known: HashMap<PlacementKey, State>,
+    /// By namespace, until when nothing is read that was not known, because access was denied.
+    denied: HashMap<String, Instant>,
 }
 
 #[derive(Debug)]
@@ -53,6 +61,11 @@ impl Placement {
         PlacementRequests { placement: self, object, now, queries: Vec::new(), lacks: false }
     }
 
+    fn has_room(&self, namespace: &str) -> bool {
+        let in_namespace = || self.known.keys().filter(|key| key.namespace() == namespace).count();
+        self.known.len() < KNOWN && in_namespace() < IN_NAMESPACE
+    }
+
     /// Stores the result of a read. Returns the objects that wait for it.
     pub(super) fn answered(
         &mut self,
@@ -67,8 +80,8 @@ impl Placement {
                 FRESH
             }
             PlacementReading::Denied => {
-                state.facts = None;
-                DENIED
+                self.denied.insert(key.namespace().to_owned(), now + DENIED);
+                return self.known.remove(key).map(|state| state.waiting).unwrap_or_default();
             }
             PlacementReading::Unavailable => RETRY,
         };
@@ -86,6 +99,7 @@ impl Placement {
     /// Forgets what no object has asked for in a while.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.known.retain(|_, state| state.next.is_none() || now < state.last_asked + UNUSED);
+        self.denied.retain(|_, until| now < *until);
     }
 }
 
@@ -93,15 +107,33 @@ impl PlacementRequests<'_> {
     pub(super) fn nodes(&mut self) -> Option<Arc<ClusterNodes>> {
         match self.ask(PlacementKey::Nodes)? {
             PlacementFacts::Nodes(nodes) => Some(nodes),
+            PlacementFacts::Claim(_) => None,
         }
+    }
+
+    /// What is known of the claims of a pod.
+    pub(super) fn claims(&mut self, pod: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        let mut known = Vec::new();
+        for (name, key) in PlacementKey::claims(pod) {
+            if let Some(PlacementFacts::Claim(claim)) = self.ask(key) {
+                known.push((name, claim));
+            }
+        }
+        known
     }
 
     fn ask(&mut self, key: PlacementKey) -> Option<PlacementFacts> {
         let Self { placement, object, now, .. } = self;
+        // The claims of one tenant must not keep the nodes from being read.
+        let has_room = key == PlacementKey::Nodes || placement.has_room(key.namespace());
+        let is_denied = placement.denied.get(key.namespace()).is_some_and(|until| *now < *until);
+        if !placement.known.contains_key(&key) && (is_denied || !has_room) {
+            return None;
+        }
         let new = || State { facts: None, next: Some(*now), last_asked: *now, waiting: HashSet::new() };
         let state = placement.known.entry(key.clone()).or_insert_with(new);
         state.last_asked = *now;
-        if state.next.is_some_and(|next| *now >= next) {
+        if !is_denied && state.next.is_some_and(|next| *now >= next) {
             state.next = None;
             self.queries.push(key);
         }
@@ -185,5 +217,45 @@ mod tests {
             at += again;
         }
         placement.forget(&object("a"));
+    }
+
+    #[test]
+    fn keeps_a_bounded_number_of_claims() {
+        let (mut placement, now, mine) = (Placement::default(), Instant::now(), object("a"));
+        let mut started = |namespace: &str| {
+            let mut count = 0;
+            for number in 0..2 * KNOWN {
+                let mut requests = placement.requests(&mine, now);
+                let name = arcstr::format!("data-{number}");
+                requests.ask(PlacementKey::Claim { namespace: namespace.to_owned(), name });
+                count += requests.take().0.len();
+            }
+            count
+        };
+        assert_eq!((started("attacker"), started("shop")), (IN_NAMESPACE, IN_NAMESPACE));
+        let others: usize = (0..KNOWN / IN_NAMESPACE).map(|number| started(&number.to_string())).sum();
+        assert_eq!(others, KNOWN - 2 * IN_NAMESPACE);
+    }
+
+    #[test]
+    fn a_denial_concerns_all_claims_of_a_namespace() {
+        let (mut placement, now, mine) = (Placement::default(), Instant::now(), object("a"));
+        let claim =
+            |namespace: &str, name: &str| PlacementKey::Claim { namespace: namespace.to_owned(), name: name.into() };
+        let started = |placement: &mut Placement, key: PlacementKey, now: Instant| {
+            let mut requests = placement.requests(&mine, now);
+            requests.ask(key);
+            requests.take().0.len()
+        };
+        assert_eq!(started(&mut placement, claim("shop", "a"), now), 1);
+        placement.answered(&claim("shop", "a"), PlacementReading::Denied, now);
+        for (key, at, expected) in [
+            (claim("shop", "a"), now, 0),
+            (claim("shop", "b"), now, 0),
+            (claim("bank", "b"), now, 1),
+            (claim("shop", "b"), now + DENIED, 1),
+        ] {
+            assert_eq!(started(&mut placement, key.clone(), at), expected, "{key:?}");
+        }
     }
 }

@@ -7,13 +7,15 @@ use std::{
     time::Duration,
 };
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
     bounded::Interner,
     diagnosis::{
-        ClusterNodes, Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess, needs_job,
+        ClaimFacts, ClusterNodes, Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess,
+        needs_job,
     },
     events::Event,
     jobs::JobKey,
@@ -35,6 +37,9 @@ const OLD_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// The most warnings that a status contains.
 pub(super) const WARNINGS: usize = 4;
 
+/// What is known of claims, by name.
+type NamedClaims = Vec<(ArcStr, Arc<ClaimFacts>)>;
+
 /// The inputs of the verdicts beside the pods and their Jobs.
 pub(super) struct JudgeContext<'a> {
     pub(super) thresholds: &'a Thresholds,
@@ -51,6 +56,8 @@ pub(super) struct JudgeContext<'a> {
     pub(super) revision: &'a dyn Fn(&Pod) -> Option<Arc<TemplateChanges>>,
     /// The nodes of the cluster, if they were read.
     pub(super) nodes: &'a dyn Fn() -> Option<Arc<ClusterNodes>>,
+    /// The claims of a pod that were read.
+    pub(super) claims: &'a dyn Fn(&Pod) -> NamedClaims,
     pub(super) now: Instant,
     pub(super) wall: Timestamp,
 }
@@ -192,6 +199,10 @@ impl World for Watched<'_> {
     fn nodes(&self, pod: &Pod) -> Option<Arc<ClusterNodes>> {
         if pod.ignored { None } else { (self.context.nodes)() }
     }
+
+    fn claims(&self, pod: &Pod) -> NamedClaims {
+        if pod.ignored { Vec::new() } else { (self.context.claims)(pod) }
+    }
 }
 
 impl Verdicts<'_> {
@@ -208,8 +219,6 @@ impl Verdicts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use arcstr::ArcStr;
-
     use super::*;
     use crate::{
         api::OrchestrStatus,
@@ -243,6 +252,7 @@ mod tests {
             port_holder: &|_| None,
             revision: &|_| None,
             nodes: &|| None,
+            claims: &|_| Vec::new(),
             now: Instant::now(),
             wall: Timestamp::UNIX_EPOCH,
         };
@@ -291,6 +301,7 @@ mod tests {
                 port_holder: &|_| None,
                 revision: &|_| None,
                 nodes: &|| None,
+                claims: &|_| Vec::new(),
                 now,
                 wall: self.wall,
             };

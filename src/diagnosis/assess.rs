@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use crate::{
@@ -12,7 +13,8 @@ use crate::{
 };
 
 use super::{
-    causes::{explain, needs_nodes, unschedulable_cause},
+    causes::{explain, needs_claims, needs_nodes, unschedulable_cause},
+    claims::ClaimFacts,
     cluster_nodes::ClusterNodes,
     facts::{Facts, JobFacts},
     finding::{ContainerFinding, Finding, Health, Verdict},
@@ -49,6 +51,11 @@ pub trait World {
         None
     }
 
+    /// The claims of a pod that were read. They show why they are not bound, and decide nothing.
+    fn claims(&self, _pod: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        Vec::new()
+    }
+
     /// An event about a kill might explain the pod's problem better, see [`Finding::needs_kills`].
     fn lacks_kills(&self, _: &Pod) {}
 }
@@ -73,6 +80,9 @@ pub fn assess(pod: &Pod, world: &impl World, thresholds: &Thresholds, now: Times
         }
         if finding.kind == ProblemKind::Unschedulable && needs_nodes(pod, &facts) {
             facts.nodes = world.nodes(pod);
+        }
+        if finding.kind == ProblemKind::Unschedulable && needs_claims(pod, &facts, now) {
+            facts.claims = world.claims(pod);
         }
         facts.revision = if needs_revision(finding) { world.revision(pod) } else { None };
         explain(pod, finding, &facts, now);
@@ -107,6 +117,10 @@ impl World for Facts {
 
     fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
         self.nodes.clone()
+    }
+
+    fn claims(&self, _: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        self.claims.clone()
     }
 }
 

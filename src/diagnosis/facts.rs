@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::batch::v1::{CronJob, Job},
@@ -10,7 +11,7 @@ use k8s_openapi::{
 
 use crate::events::Event;
 
-use super::{cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges};
+use super::{claims::ClaimFacts, cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges};
 
 /// Facts besides the pod that a verdict or its explanation depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Facts {
     pub revision: Option<Arc<TemplateChanges>>,
     /// The nodes of the cluster, if they were read.
     pub nodes: Option<Arc<ClusterNodes>>,
+    /// The claims of the pod that were read, by name.
+    pub claims: Vec<(ArcStr, Arc<ClaimFacts>)>,
 }
 
 /// The relevant fields of a Job.

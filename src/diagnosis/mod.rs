@@ -3,6 +3,7 @@
 
 mod assess;
 mod causes;
+mod claims;
 mod cluster_nodes;
 mod container;
 mod facts;
@@ -24,6 +25,7 @@ mod thresholds;
 pub use assess::{World, assess};
 pub(crate) use causes::{classify_failed_create, is_full_quota, refusing_quota};
 pub(crate) use causes::{continues, is_by_kubelet, is_proven};
+pub use claims::{ClaimFacts, ClaimObject, ClassObject, ClassReading, FreeVolumes, VolumeObject};
 pub use cluster_nodes::{ClusterNodes, NodeObject};
 pub use facts::{Facts, JobFacts};
 pub use finding::{

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use arcstr::ArcStr;
 use futures::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
 use kube::{Client, core::Status};
@@ -32,7 +33,7 @@ use revisions::Revisions;
 
 use crate::{
     diagnosis::{
-        ClusterNodes, JobFacts, NodeObject, PortHolder, PortHolders, Replacements, RevisionObject, TemplateChanges,
+        ClaimFacts, ClusterNodes, JobFacts, PortHolder, PortHolders, Replacements, RevisionObject, TemplateChanges,
         Thresholds, World, is_healthy_under_any_thresholds,
     },
     events::{Event, EventStore, WatchedEvent},
@@ -156,9 +157,9 @@ impl ClusterView {
         self.revisions.give(namespace, name, object);
     }
 
-    /// Keeps a node of a file.
-    pub(super) fn give_node(&mut self, node: &NodeObject) {
-        self.placement.give_node(node);
+    /// Where to keep the nodes, claims, StorageClasses and volumes of a file.
+    pub(super) fn placement(&mut self) -> &mut Placement {
+        &mut self.placement
     }
 
     /// Keeps an event as evidence.
@@ -348,6 +349,10 @@ impl World for KnownWorld<'_> {
 
     fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
         self.view.placement.nodes()
+    }
+
+    fn claims(&self, pod: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        self.view.placement.claims(pod)
     }
 
     fn lacks_kills(&self, pod: &Pod) {

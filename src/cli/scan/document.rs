@@ -245,7 +245,19 @@ fn add_object(collector: &mut Collector, object: &impl Object) {
                         collector.view.give_revision(namespace, name, revision);
                     }
                 }
-                "Node" => _ = object.decode().map(|node| collector.view.give_node(&node)),
+                "Node" => _ = object.decode().map(|node| collector.view.placement().give_node(&node)),
+                "PersistentVolumeClaim" => {
+                    let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
+                    let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+                    _ = object.decode().map(|claim| collector.view.placement().give_claim(namespace, name, claim));
+                }
+                "StorageClass" => {
+                    let name = header.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+                    _ = object.decode().map(|class| collector.view.placement().give_class(name, class));
+                }
+                "PersistentVolume" => {
+                    _ = object.decode().map(|volume| collector.view.placement().give_volume(&volume));
+                }
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
                     _ = object.decode::<events::v1::Event>().map(|event| collector.view.add_event(event.into()));

@@ -277,6 +277,7 @@ impl Reconciler {
             port_holder: &|pod| self.index.port_holder(view, pod),
             revision: &|pod| rollouts.borrow_mut().template(&self.index, pod, key, now),
             nodes: &|| placement.borrow_mut().nodes(),
+            claims: &|pod| placement.borrow_mut().claims(pod),
             now,
             wall,
         };

@@ -69,6 +69,11 @@ pub(super) fn needs_nodes(pod: &Pod, facts: &Facts) -> bool {
     scheduler::needs_nodes(&View { pod, facts, now: Timestamp::UNIX_EPOCH })
 }
 
+/// Whether the pod's claims may show why they are not bound, if no event does.
+pub(super) fn needs_claims(pod: &Pod, facts: &Facts, now: Timestamp) -> bool {
+    scheduler::needs_claims(&View { pod, facts, now })
+}
+
 /// How much a cause says: a stronger one takes precedence. Unknown is the weakest; that a container ended or was killed
 /// is weaker than the reason why.
 const fn strength(cause: Cause) -> u8 {

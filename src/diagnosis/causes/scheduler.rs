@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use arcstr::ArcStr;
 use jiff::SignedDuration;
 
 use crate::{
@@ -30,6 +31,9 @@ use super::{
 
 /// More of a message is not read.
 const READ_LIMIT: usize = 4 * MESSAGE_LIMIT;
+/// What the scheduler says about claims, and about claims that wait for their pod.
+const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
+const UNFIT: &str = "node(s) didn't find available persistent volumes";
 /// The volume controller repeats an event at least every five minutes.
 const CURRENT: SignedDuration = SignedDuration::from_mins(15);
 /// How many terms of a node selector, and how many alternatives of a node affinity, a sentence names.
@@ -51,6 +55,13 @@ pub(super) fn explain(view: &View<'_>) -> Found {
         Some(message) => of_message(&message, view),
         None => Found::silent("no scheduler has reported on the pod"),
     }
+}
+
+/// Whether the pod's claims may show why they are not bound, because no event does.
+pub(super) fn needs_claims(view: &View<'_>) -> bool {
+    let Some(message) = message(view) else { return false };
+    let is_about_claims = message.contains(UNBOUND) || message.contains(UNFIT);
+    is_about_claims && claims(view.pod).is_some() && not_provisioned(view).is_none()
 }
 
 /// What the scheduler says.
@@ -132,9 +143,12 @@ fn of_message(message: &str, view: &View<'_>) -> Found {
         Cause::VolumeNodeAffinity => {
             format!("{among} can use the pod's volume, which is on another node or in another zone: {reasons}")
         }
-        Cause::VolumeUnbound => match claims(pod) {
-            Some((_, claims)) => format!("no PersistentVolume fits the {claims}: {reasons}"),
-            None => format!("no PersistentVolume fits the pod's claims: {reasons}"),
+        Cause::VolumeUnbound => match (unfit(view.facts), claims(pod)) {
+            (Some((name, why)), _) => {
+                format!("no PersistentVolume fits the PersistentVolumeClaim {name}: {why} ({reasons})")
+            }
+            (None, Some((_, claims))) => format!("no PersistentVolume fits the {claims}: {reasons}"),
+            (None, None) => format!("no PersistentVolume fits the pod's claims: {reasons}"),
         },
         Cause::VolumeNotFound => format!("a PersistentVolume of the pod does not exist: {reasons}"),
         _ if nodes == 1 => format!("the only node does not fit: {reasons}"),
@@ -202,8 +216,8 @@ fn fit_error(message: &str) -> Option<(u32, &str)> {
 
 /// What the scheduler says about the pod's claims, which concerns all nodes.
 fn claim(reasons: &str, view: &View<'_>) -> Option<Found> {
-    if reasons.contains("pod has unbound immediate PersistentVolumeClaims") {
-        let sentence = not_provisioned(view).unwrap_or_else(|| match claims(view.pod) {
+    if reasons.contains(UNBOUND) {
+        let sentence = not_provisioned(view).or_else(|| unbound(view)).unwrap_or_else(|| match claims(view.pod) {
             Some((1, claim)) => format!("the {claim} is not bound"),
             Some((_, claims)) => format!("one of the {claims} is not bound"),
             None => "a PersistentVolumeClaim of the pod is not bound".to_owned(),
@@ -224,6 +238,27 @@ fn claims(pod: &Pod) -> Option<(usize, String)> {
     let claims = pod.requirements.as_deref().map(|own| &own.claims).filter(|claims| !claims.is_empty())?;
     let plural = if claims.count() == 1 { "" } else { "s" };
     Some((claims.count(), format!("PersistentVolumeClaim{plural} {claims}")))
+}
+
+/// Which claim of the pod is not bound, and why, as far as the claims show it.
+fn unbound(view: &View<'_>) -> Option<String> {
+    let known = &view.facts.claims;
+    let unbound = || known.iter().filter(|(_, claim)| claim.is_unbound && !claim.waits_for_pod);
+    if let Some((name, claim)) = unbound().find(|(_, claim)| !claim.why.is_empty()) {
+        return Some(format!("the PersistentVolumeClaim {name} is not bound: {}", claim.why));
+    }
+    let are_all_known = claims(view.pod).is_some_and(|(count, _)| count == known.len());
+    let mut unbound = unbound();
+    match (unbound.next(), unbound.next()) {
+        (Some((name, _)), None) if are_all_known => Some(format!("the PersistentVolumeClaim {name} is not bound")),
+        _ => None,
+    }
+}
+
+/// Which claim that waits for its pod no volume fits, and why.
+fn unfit(facts: &Facts) -> Option<(&ArcStr, &str)> {
+    let claim = facts.claims.iter().find(|(_, claim)| claim.is_unbound && !claim.why.is_empty())?;
+    Some((&claim.0, claim.1.why.as_str()))
 }
 
 /// Why a claim of the pod is not bound, as an event about the claim says. The pod does not name the claim's UID, so an old

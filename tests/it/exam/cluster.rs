@@ -125,10 +125,12 @@ async fn create(plane: &ControlPlane, client: &Client, object: &Value) {
         .await
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     let patch = json!({"status": object["status"]});
-    let stored = api
-        .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .unwrap_or_else(|error| panic!("{context}: {error}"));
+    let stored = match kind.as_str() {
+        // It has no status.
+        "StorageClass" => api.get(&name).await,
+        _ => api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await,
+    };
+    let stored = stored.unwrap_or_else(|error| panic!("{context}: {error}"));
     let mut stored = serde_json::to_value(stored).unwrap();
     for field in SET_BY_THE_SERVER {
         if let Some(value) = object["metadata"].get(field) {

@@ -1,11 +1,18 @@
 //! The exam without a cluster: the verdict on each pod and its explanation, from the same fixtures.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
+use arcstr::ArcStr;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
-    diagnosis::{ClusterNodes, Facts, Health, RevisionObject, TemplateChanges, assess, template_changes},
+    diagnosis::{
+        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, Facts, FreeVolumes, Health, RevisionObject,
+        TemplateChanges, assess, template_changes,
+    },
     events::{Event, WatchedEvent},
     index::Index,
     pods::{Pod, from_json},
@@ -46,8 +53,8 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
     }
     let port_holder = index.port_holder(view, &pod);
     let revision = template(scenario, &pod);
-    let facts =
-        Facts { events: events.into(), port_holder, revision, nodes: Some(cluster_nodes()), ..Facts::default() };
+    let (nodes, claims) = (Some(cluster_nodes()), claim_facts(scenario));
+    let facts = Facts { events: events.into(), port_holder, revision, nodes, claims, ..Facts::default() };
     let answer = match assess(&pod, &facts, &settings.thresholds, now).health {
         Health::Healthy | Health::Settling => None,
         Health::Problem(finding) => Some(Answer {
@@ -74,6 +81,34 @@ fn cluster_nodes() -> Arc<ClusterNodes> {
         Arc::new(nodes)
     });
     Arc::clone(&NODES)
+}
+
+/// The claims of a scenario. The StorageClasses and volumes are those of all scenarios.
+fn claim_facts(scenario: &Scenario) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+    static OTHERS: LazyLock<(BTreeMap<String, ClassObject>, FreeVolumes)> = LazyLock::new(|| {
+        let (mut classes, mut volumes) = (BTreeMap::new(), FreeVolumes::default());
+        let scenarios = scenarios(WRITTEN_AT.parse().unwrap());
+        for object in scenarios.into_iter().flat_map(|scenario| scenario.objects) {
+            match object["kind"].as_str() {
+                Some("PersistentVolume") => volumes.add(&serde_json::from_value(object).unwrap()),
+                Some("StorageClass") => {
+                    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                    classes.insert(name, serde_json::from_value(object).unwrap());
+                }
+                _ => {}
+            }
+        }
+        (classes, volumes)
+    });
+    let (classes, volumes) = &*OTHERS;
+    let claims = scenario.objects.iter().filter(|object| object["kind"] == "PersistentVolumeClaim");
+    let facts = claims.map(|object| {
+        let claim: ClaimObject = serde_json::from_value(object.clone()).unwrap();
+        let class = claim.class().map(|class| classes.get(class).map_or(ClassReading::Missing, ClassReading::Read));
+        let facts = ClaimFacts::of(&claim, class.unwrap_or(ClassReading::Unknown), Some(volumes));
+        (object["metadata"]["name"].as_str().unwrap().into(), Arc::new(facts))
+    });
+    facts.collect()
 }
 
 /// The pod template of the pod's ReplicaSet, compared with that of an earlier one if it has a pod.

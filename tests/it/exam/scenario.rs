@@ -28,7 +28,7 @@ pub struct Scenario {
     /// Those that differ from the defaults, so that a state that is no problem does not become one during the exam.
     #[serde(default)]
     pub thresholds: Value,
-    /// Pods, their controllers and nodes, with their statuses.
+    /// Pods, their controllers, claims, volumes and nodes, with their statuses.
     #[serde(default)]
     pub objects: Vec<Value>,
     #[serde(default)]

@@ -1,6 +1,6 @@
-//! Pods that no node takes, and what the nodes show about why.
+//! Pods that no node takes, and what the nodes and claims show about why.
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
@@ -105,5 +105,37 @@ async fn keeps_the_scheduler_s_words_without_the_right() {
     assert!(!condition(&status, "Ready").2.contains("node"), "{:?}", condition(&status, "Ready"));
     assert_sentences(&env, "mine", expected).await;
     assert_eq!(proxy.count(is_of_nodes), 1, "the right is optional, and not asked for again and again");
+    operator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_the_missing_class_of_a_claim_after_three_requests() {
+    let env = TestEnv::new("claims").await;
+    let claim = json!({"metadata": {"name": "redis-pvc"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "standard-v2", "resources": {"requests": {"storage": "5Gi"}},
+    }});
+    let _: PersistentVolumeClaim = env.create(claim).await;
+    env.set_status_of::<PersistentVolumeClaim>("redis-pvc", json!({"phase": "Pending"})).await;
+    let volumes = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "redis-pvc"}}]});
+    for pod in ["redis-0", "redis-1"] {
+        pending(&env, pod, volumes.clone(), "pod has unbound immediate PersistentVolumeClaims").await;
+    }
+    let proxy = Proxy::start(env.client.clone()).await;
+    env.object("mine", watch_all()).await;
+    env.object("other", watch_all()).await;
+    let operator = env.operator().through(&proxy).start();
+    for object in ["mine", "other"] {
+        let expected = "the PersistentVolumeClaim redis-pvc is not bound: the StorageClass standard-v2 does not exist";
+        env.wait_for_status(object, "it names the class", |status| {
+            status.incidents.iter().map(|incident| incident.message.as_str()).eq([expected; 2])
+        })
+        .await;
+    }
+    let is_of_storage = |request: &ProxiedRequest| {
+        ["/persistentvolumeclaims", "/storageclasses", "/persistentvolumes"]
+            .iter()
+            .any(|own| request.path.contains(own))
+    };
+    assert_eq!(proxy.count(is_of_storage), 3, "{:?}", proxy.requests(is_of_storage));
     operator.stop().await;
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    diagnosis::{ClusterNodes, PortHolders},
+    diagnosis::{ClaimFacts, ClusterNodes, PortHolders},
     events::InvolvedObject,
 };
 
@@ -470,5 +470,54 @@ fn names_the_claim_and_why_it_is_not_bound() {
         assert_eq!((found.cause, found.sentence.as_str()), (Cause::VolumeUnbound, sentence));
         let late = of_message(MESSAGE, &View { pod: &pod(claims), facts: &facts, now: at(9000) });
         assert!(!late.sentence.contains("StorageClass"), "{}", late.sentence);
+    }
+}
+
+#[test]
+fn names_why_a_claim_is_not_bound() {
+    const CLASS: &str = "the StorageClass standard-v2 does not exist";
+    const UNBOUND: &str = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+    const UNFIT: &str = "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.";
+    let volumes = json!([
+        {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "b", "persistentVolumeClaim": {"claimName": "logs"}},
+    ]);
+    let pod = crate::pods::testing::pod("redis-0", json!({"spec": {"nodeName": null, "volumes": volumes}}));
+    let claim = |name: &str, is_unbound: bool, waits_for_pod: bool, why: &str| {
+        (ArcStr::from(name), Arc::new(ClaimFacts { is_unbound, waits_for_pod, why: why.to_owned() }))
+    };
+    for (message, claims, sentence) in [
+        (
+            UNBOUND,
+            vec![claim("data", false, false, ""), claim("logs", true, false, CLASS)],
+            "the PersistentVolumeClaim logs is not bound: the StorageClass standard-v2 does not exist",
+        ),
+        (
+            UNBOUND,
+            vec![claim("data", true, true, ""), claim("logs", true, false, "")],
+            "the PersistentVolumeClaim logs is not bound",
+        ),
+        // Not all are known, or each may be the one.
+        (UNBOUND, vec![claim("logs", true, false, "")], "one of the PersistentVolumeClaims data, logs is not bound"),
+        (
+            UNBOUND,
+            vec![claim("data", true, false, ""), claim("logs", true, false, "")],
+            "one of the PersistentVolumeClaims data, logs is not bound",
+        ),
+        (
+            UNFIT,
+            vec![claim("data", true, true, "it wants 5Gi of class local, and no volume is free")],
+            "no PersistentVolume fits the PersistentVolumeClaim data: it wants 5Gi of class local, and no volume is free (3 \
+             node(s) didn't find available persistent volumes to bind)",
+        ),
+        (
+            UNFIT,
+            Vec::new(),
+            "no PersistentVolume fits the PersistentVolumeClaims data, logs: 3 node(s) didn't find available persistent volumes \
+             to bind",
+        ),
+    ] {
+        let found = explained(message, &pod, &Facts { claims, ..Facts::default() });
+        assert_eq!((found.cause, found.sentence.as_str()), (Cause::VolumeUnbound, sentence));
     }
 }
