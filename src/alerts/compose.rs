@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     common_cause::Grouped,
-    formats::{MessageBudget, receiver},
+    formats::MessageBudget,
     input::PlanInput,
     lifecycle::{Event, Life},
     message_id::new_id,
@@ -31,7 +31,7 @@ pub(super) struct Envelope {
 
 /// Reverts the marked alerts that do not fit into one message. Firing alerts precede resolved ones, the oldest first.
 pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
-    let mut budget = MessageBudget::of(receiver(webhook.policy.format));
+    let mut budget = MessageBudget::of(webhook.policy.receiver());
     let at = webhook.circumstances();
     for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
         let excess: Vec<ArcStr> = alerts_where(webhook, |alert| alert.phase == phase)
@@ -75,7 +75,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     let counted = started.iter().chain(&firing).map(|alert| alert.reason.as_str());
     let counted = counted.chain(overflow.iter().map(|incident| incident.reason.as_str()));
     let reasons = count_reasons(counted.filter(|_| !names_only));
-    let mut budget = MessageBudget::of(receiver(webhook.policy.format));
+    let mut budget = MessageBudget::of(webhook.policy.receiver());
     for alert in started.iter().chain(&resolved) {
         budget.try_add(alert, webhook.now);
     }
@@ -279,7 +279,7 @@ pub(super) fn last_messages(
     let webhook = WebhookState::new(state, input, &grouped);
     let (policy, now) = (input.policy, input.now);
     let mut messages: Vec<Notification> = Vec::new();
-    let mut budget = MessageBudget::of(receiver(policy.format));
+    let mut budget = MessageBudget::of(policy.receiver());
     let empty = |number: usize| {
         let id = format!("{}-{number}", new_id(&webhook, input, MessageKind::Resolved));
         let (source, webhook) = (input.source.clone(), policy.name.clone());
@@ -294,7 +294,7 @@ pub(super) fn last_messages(
         (alert.incident.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
             messages.push(empty(messages.len()));
-            budget = MessageBudget::of(receiver(policy.format));
+            budget = MessageBudget::of(policy.receiver());
             budget.try_add(&alert, now);
         }
         if let Some(message) = messages.last_mut() {

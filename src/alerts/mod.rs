@@ -40,7 +40,7 @@ mod webhook_state;
 pub use common_cause::Grouped;
 pub use compose::{deletion_notices, resend};
 use compose::{last_messages, open_alerts};
-pub use formats::{Pacing, Request, render};
+pub use formats::{CustomFormat, Pacing, RenderError, Request, render};
 pub use input::PlanInput;
 pub use link_template::LinkTemplate;
 pub(crate) use memory::gone_alerts;

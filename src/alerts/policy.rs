@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{
     Incident,
-    formats::{Pacing, receiver},
+    formats::{CustomFormat, Pacing, Receiver, receiver},
     link_template::LinkTemplate,
     matcher::Matcher,
     memory::Earlier,
@@ -25,6 +25,8 @@ use crate::{
 pub struct NotificationPolicy {
     pub name: String,
     pub format: WebhookFormat,
+    /// The format if a spec describes it, unless that is wrong.
+    pub custom: Option<Arc<CustomFormat>>,
     /// How long a problem must last before it is sent.
     pub after: Duration,
     /// How often a lasting incident is sent again; zero: never.
@@ -62,16 +64,24 @@ impl NotificationPolicy {
         Ok(Self {
             name: webhook.name.clone(),
             format: webhook.format,
+            custom: None,
             after: read("after", &webhook.after, limits::AFTER, 30)?,
             repeat_every: read("repeatEvery", &webhook.repeat_every, limits::REPEAT_EVERY, 4 * 60 * 60)?,
             send_resolved: webhook.send_resolved.unwrap_or(true),
             timeout,
             links: Arc::default(),
             mentions: Mentions::new(index, webhook)?,
-            pacing: receiver(webhook.format).pacing(),
+            pacing: webhook.custom.as_ref().map_or_else(|| receiver(webhook.format).pacing(), CustomFormat::pacing_of),
             is_of_one_namespace: is_one_namespace(namespaces),
             matcher: Arc::new(Matcher::of_webhook(&field("match"), webhook.match_.clone().unwrap_or_default())?),
         })
+    }
+
+    pub(super) fn receiver(&self) -> &dyn Receiver {
+        match &self.custom {
+            Some(custom) => &**custom,
+            None => receiver(self.format),
+        }
     }
 
     /// Whether both have the same patterns in memory.

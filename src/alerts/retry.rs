@@ -6,6 +6,7 @@ use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 
 use super::{
     address::AddressRefusal,
+    formats::RenderError,
     times::{duration_between, later},
 };
 use crate::backoff::doubled;
@@ -24,6 +25,8 @@ pub enum AttemptOutcome {
         /// The beginning of the answer. It may quote the message, but none of the request's secrets.
         words: String,
     },
+    /// The webhook's template fails for this message, so nothing was sent.
+    Unrendered(RenderError),
     /// DNS has no address for the host.
     Unresolved,
     /// Nothing listens at the port.
@@ -92,6 +95,7 @@ impl AttemptOutcome {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
             Self::Interrupted | Self::TimedOut => true,
             Self::Refused { .. }
+            | Self::Unrendered(_)
             | Self::Unresolved
             | Self::ConnectionRefused
             | Self::Unreachable
@@ -109,6 +113,7 @@ impl AttemptOutcome {
             Self::Answered { status: 500..=599, .. } => "server_error",
             Self::Answered { status: 429, .. } => "rate_limited",
             Self::Answered { .. } | Self::Refused { .. } => "rejected",
+            Self::Unrendered(_) => "unrendered",
             Self::Unresolved => "unresolved",
             Self::ConnectionRefused => "connection_refused",
             Self::Unreachable => "unreachable",
@@ -126,6 +131,7 @@ impl AttemptOutcome {
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Refused { words, .. } if !words.is_empty() => format!("{}: “{words}”", self.reason()),
+            Self::Unrendered(error) if !error.detail.is_empty() => format!("{}: “{}”", self.reason(), error.detail),
             _ => self.reason(),
         }
     }
@@ -147,6 +153,7 @@ impl AttemptOutcome {
                 };
                 format!("the receiver answered {status}{hint}")
             }
+            Self::Unrendered(error) => format!("the message cannot be rendered: {error}"),
             Self::Unresolved => "the host name of the receiver cannot be resolved".to_owned(),
             Self::ConnectionRefused => "the receiver's host refuses the connection".to_owned(),
             Self::Unreachable => "no connection to the receiver".to_owned(),
@@ -196,7 +203,7 @@ pub(super) fn decide(outcome: &AttemptOutcome, failures: Failures, now: Timestam
             408 | 425 | 429 | 500..=599 => again(*retry_after),
             _ => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
         },
-        AttemptOutcome::Refused { .. } => reduce,
+        AttemptOutcome::Refused { .. } | AttemptOutcome::Unrendered(_) => reduce,
         AttemptOutcome::Unresolved
         | AttemptOutcome::ConnectionRefused
         | AttemptOutcome::Unreachable

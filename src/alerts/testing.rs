@@ -16,6 +16,7 @@ pub(super) fn webhook(format: WebhookFormat) -> Webhook {
         send_resolved: None,
         match_: None,
         mentions: None,
+        custom: None,
         timeout: None,
     }
 }

@@ -2,9 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
-use super::NotificationPolicy;
+use super::{
+    NotificationPolicy, RenderError, Request, Source,
+    formats::{CustomFormat, end, example},
+};
 use crate::{
     api::{SecretKeySource, SecretSource, Webhook, WebhookFormat, limits},
     spec_error::{SpecError, at_most, in_force, invalid},
@@ -41,8 +45,17 @@ impl ValidatedWebhook {
         validated
     }
 
+    /// The request about an example problem, or about its end.
+    ///
+    /// # Errors
+    /// If the templates of the webhook fail.
+    pub fn example_request(&self, source: Source, is_end: bool, now: Timestamp) -> Result<Request, RenderError> {
+        let message = example(source, &self.policy.name, now);
+        self.policy.receiver().request(&if is_end { end(&message) } else { message }, "ROUTING-KEY")
+    }
+
     fn new(index: usize, webhook: &Webhook) -> Result<(Self, Option<SpecError>), SpecError> {
-        let (policy, error) = match NotificationPolicy::new(index, webhook) {
+        let (mut policy, mut error) = match NotificationPolicy::new(index, webhook) {
             Ok(policy) => (policy, None),
             Err(error) => {
                 let defaults = Webhook {
@@ -56,8 +69,25 @@ impl ValidatedWebhook {
                 (NotificationPolicy::new(index, &defaults)?, Some(error))
             }
         };
-        let endpoint = EndpointSpec::new(webhook, error.as_ref().map(ToString::to_string));
+        match custom(index, webhook) {
+            Ok(custom) => policy.custom = custom.map(Arc::new),
+            Err(wrong) => _ = error.get_or_insert(wrong),
+        }
+        let endpoint = EndpointSpec::new(webhook, policy.custom.clone(), error.as_ref().map(ToString::to_string));
         Ok((Self { policy, endpoint: Arc::new(endpoint) }, error))
+    }
+}
+
+fn custom(index: usize, webhook: &Webhook) -> Result<Option<CustomFormat>, SpecError> {
+    let field = format!("spec.webhooks[{index}].custom");
+    match (&webhook.custom, webhook.format) {
+        (None, WebhookFormat::Custom) => Err(invalid(field, "must be set, because the format is Custom")),
+        (Some(_), format) if format != WebhookFormat::Custom => Err(invalid(field, "is only for the format Custom")),
+        (Some(spec), _) => match CustomFormat::new(spec) {
+            Ok(format) => Ok(Some(format)),
+            Err(error) => Err(invalid(format!("{field}.{}", error.field), error.place_and_problem())),
+        },
+        (None, _) => Ok(None),
     }
 }
 
@@ -66,6 +96,7 @@ impl ValidatedWebhook {
 #[derive(Debug, PartialEq, Eq)]
 pub struct EndpointSpec {
     pub format: WebhookFormat,
+    pub custom: Option<Arc<CustomFormat>>,
     pub url_from: SecretKeySource,
     pub signing_key_from: Option<SecretKeySource>,
     pub headers_from: Option<SecretSource>,
@@ -77,12 +108,13 @@ pub struct EndpointSpec {
 }
 
 impl EndpointSpec {
-    pub(super) fn new(webhook: &Webhook, wrong: Option<String>) -> Self {
+    pub(super) fn new(webhook: &Webhook, custom: Option<Arc<CustomFormat>>, wrong: Option<String>) -> Self {
         let mut hash = [0; 32];
         let json = serde_json::to_vec(webhook).unwrap_or_default();
         hash.copy_from_slice(digest(&SHA256, &json).as_ref());
         Self {
             format: webhook.format,
+            custom,
             url_from: webhook.url_from.clone(),
             signing_key_from: webhook.signing_key_from.clone(),
             headers_from: webhook.headers_from.clone(),
@@ -94,8 +126,8 @@ impl EndpointSpec {
 
     /// Whether it refers to the same Secrets in the same way, so that what was read for the other one can be used.
     pub fn reads_same(&self, other: &Self) -> bool {
-        let Self { format, url_from, signing_key_from, headers_from, ca_from, wrong, hash: _ } = self;
-        (format, url_from) == (&other.format, &other.url_from)
+        let Self { format, custom, url_from, signing_key_from, headers_from, ca_from, wrong, hash: _ } = self;
+        (format, custom, url_from) == (&other.format, &other.custom, &other.url_from)
             && (signing_key_from, headers_from, ca_from, wrong)
                 == (&other.signing_key_from, &other.headers_from, &other.ca_from, &other.wrong)
     }
@@ -154,7 +186,7 @@ mod tests {
     #[test]
     fn changes_with_every_field_of_the_webhook() {
         let spec = webhook(WebhookFormat::Slack);
-        let new = |webhook: &Webhook| EndpointSpec::new(webhook, None);
+        let new = |webhook: &Webhook| EndpointSpec::new(webhook, None, None);
         assert_eq!(new(&spec), new(&spec.clone()));
         for changed in [
             Webhook {
@@ -174,7 +206,7 @@ mod tests {
         spec.ca_from = Some(spec.url_from.clone());
         spec.headers_from = serde_json::from_value(serde_json::json!({"secretRef": {"name": "a"}})).unwrap();
         let url = spec.url_from.secret_key_ref.name.clone();
-        let spec = EndpointSpec::new(&spec, None);
+        let spec = EndpointSpec::new(&spec, None, None);
         assert_eq!(spec.secret_names().collect::<Vec<_>>(), ["a", url.as_str()]);
     }
 }

@@ -39,6 +39,16 @@ pub const MENTIONS: usize = 5;
 pub const MENTION_LENGTH: usize = 32;
 /// Webhooks of an object.
 pub const WEBHOOKS: usize = 10;
+/// Characters of the path and of the query of a custom request, and of the value of a header.
+pub const CUSTOM_PATH_LENGTH: usize = 512;
+/// Characters of the body of a custom request.
+pub const CUSTOM_BODY_LENGTH: usize = 8192;
+/// Headers of a custom request.
+pub const CUSTOM_HEADERS: usize = 10;
+/// Characters of the name of such a header.
+pub const CUSTOM_HEADER_NAME_LENGTH: usize = 64;
+/// `custom.maxBytes`: the names of one problem need almost 1,000 bytes at worst.
+pub const CUSTOM_MAX_BYTES: RangeInclusive<i32> = 1000..=65536;
 
 /// Silences of an object.
 pub const SILENCES: usize = 20;

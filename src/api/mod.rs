@@ -5,6 +5,7 @@
 
 mod cause;
 pub mod crd;
+mod custom_request;
 mod duration;
 mod kind;
 mod lenient;
@@ -24,6 +25,7 @@ mod stored_object;
 mod webhook_status;
 
 pub use cause::Cause;
+pub use custom_request::{CustomContentType, CustomPer, CustomRequest, HttpMethod, ResolvedRequest};
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
 pub use kind::{ProblemKind, matches_reason, reason_names};

@@ -114,7 +114,42 @@ pub(super) fn webhook_rules() -> Value {
         "rule": "!has(self.mentions) || self.format == 'Slack'",
         "message": "mentions are only for the format Slack",
         "fieldPath": ".mentions",
+    }, {
+        "rule": "has(self.custom) == (self.format == 'Custom')",
+        "message": "custom is required by the format Custom, and only for it",
+        "fieldPath": ".custom",
     }])
+}
+
+/// A part of a custom request, whose syntax [`CustomFormat`](crate::alerts::CustomFormat) checks.
+pub(super) fn custom_path(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "nullable": true, "maxLength": limits::CUSTOM_PATH_LENGTH})
+}
+
+pub(super) fn custom_body(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "maxLength": limits::CUSTOM_BODY_LENGTH})
+}
+
+pub(super) fn optional_custom_body(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "nullable": true, "maxLength": limits::CUSTOM_BODY_LENGTH})
+}
+
+pub(super) fn custom_headers(_: &mut SchemaGenerator) -> Schema {
+    let length = limits::CUSTOM_HEADER_NAME_LENGTH;
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "maxProperties": limits::CUSTOM_HEADERS,
+        "additionalProperties": {"type": "string", "maxLength": limits::CUSTOM_PATH_LENGTH},
+        "x-kubernetes-validations": [{
+            "rule": format!("self.all(name, size(name) <= {length} && name.matches(r'^[A-Za-z0-9-]+$'))"),
+            "message": "must be headers with names of letters, digits and -",
+        }],
+    })
+}
+
+pub(super) fn custom_max_bytes(_: &mut SchemaGenerator) -> Schema {
+    integer(&limits::CUSTOM_MAX_BYTES)
 }
 
 pub(super) fn mentions(_: &mut SchemaGenerator) -> Schema {

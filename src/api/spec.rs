@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{GoDuration, OrchestrStatus, QuietHours, Severity, Silence, limits, schema};
+use super::{CustomRequest, GoDuration, OrchestrStatus, QuietHours, Severity, Silence, limits, schema};
 
 /// Which pods to watch, what counts as a problem, and where to send alerts. Only `alerts` is required.
 #[expect(clippy::duplicated_attributes, reason = "each column has a type")]
@@ -298,6 +298,9 @@ pub struct Webhook {
     /// Whom the message that announces a problem mentions; only for the format Slack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mentions: Option<Mentions>,
+    /// The request; required by the format Custom, and only for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CustomRequest>,
     /// How long one request may take: 1s to 60s, 10s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::timeout")]
@@ -321,10 +324,12 @@ pub enum WebhookFormat {
     PagerDuty,
     /// CloudEvents 1.0, structured mode.
     CloudEvents,
+    /// A request of your own, in `custom`.
+    Custom,
 }
 
 impl WebhookFormat {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Generic,
         Self::Alertmanager,
         Self::Slack,
@@ -332,6 +337,7 @@ impl WebhookFormat {
         Self::Teams,
         Self::PagerDuty,
         Self::CloudEvents,
+        Self::Custom,
     ];
 
     #[must_use]
@@ -344,6 +350,7 @@ impl WebhookFormat {
             Self::Teams => "Teams",
             Self::PagerDuty => "PagerDuty",
             Self::CloudEvents => "CloudEvents",
+            Self::Custom => "Custom",
         }
     }
 }

@@ -22,6 +22,7 @@ mod show;
 mod wait;
 mod webhook;
 mod webhook_flags;
+mod webhook_render;
 mod workload;
 mod yaml;
 
@@ -62,7 +63,7 @@ enum Command {
     /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers
     /// to; exits 1 if it has a problem
     Explain(explain::ExplainFlags),
-    /// Test the webhooks of an Orchestr object
+    /// Test the webhooks of an Orchestr object, or print what they send
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
     /// Print the CustomResourceDefinition, for `kubectl apply --server-side -f -`

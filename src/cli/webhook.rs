@@ -22,6 +22,7 @@ use super::{
     kind::object_name,
     process::ignore_broken_pipe,
     webhook_flags::WebhookFlags,
+    webhook_render::{RenderFlags, render, select},
 };
 
 /// The exit code if an alert was not delivered, or the operator may not read a Secret.
@@ -32,6 +33,8 @@ pub(super) enum WebhookCommand {
     /// Send a test alert, and the message that resolves it, to an object's webhooks, and print the results; exits 1 if
     /// one is not delivered
     Test(TestFlags),
+    /// Print the requests about an example problem that an object's webhooks would send; needs no cluster, and sends nothing
+    Render(RenderFlags),
 }
 
 /// What the exit codes mean, for the help.
@@ -67,7 +70,14 @@ pub(super) struct TestFlags {
     webhook_flags: WebhookFlags,
 }
 
-pub(super) async fn run(WebhookCommand::Test(flags): WebhookCommand) -> Result<ExitCode, Failure> {
+pub(super) async fn run(command: WebhookCommand) -> Result<ExitCode, Failure> {
+    match command {
+        WebhookCommand::Test(flags) => run_test(flags).await,
+        WebhookCommand::Render(flags) => render(&flags),
+    }
+}
+
+async fn run_test(flags: TestFlags) -> Result<ExitCode, Failure> {
     let cluster = connect(&flags.connection, Retries::InTheClient).await?;
     let webhooks = webhooks(&cluster.client, &flags).await.map_err(|error| match error {
         WebhooksError::Api(error) => cluster.target.describe(&error),
@@ -101,18 +111,7 @@ async fn webhooks(client: &Client, flags: &TestFlags) -> Result<Vec<ValidatedWeb
     let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
         .map_err(|error| WebhooksError::Invalid(format!("spec.{}: {}", error.path(), error.inner())))?;
     let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default(), &mut Vec::new());
-    if let Some(wanted) = &flags.webhook {
-        let names: Vec<_> = webhooks.iter().map(|webhook| webhook.policy.name.clone()).collect();
-        webhooks.retain(|webhook| webhook.policy.name == *wanted);
-        if webhooks.is_empty() {
-            let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let message = format!("{namespace}/{name} has no webhook {wanted:?}: it has {has}");
-            return Err(WebhooksError::Invalid(message));
-        }
-    }
-    if webhooks.is_empty() {
-        return Err(WebhooksError::Invalid(format!("{namespace}/{name} has no webhooks")));
-    }
+    select(&mut webhooks, flags.webhook.as_deref(), &format!("{namespace}/{name}")).map_err(WebhooksError::Invalid)?;
     Ok(webhooks)
 }
 

@@ -3,7 +3,7 @@
 
 use std::{fs::File, io::Read, path::PathBuf, time::Duration};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, Method};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -132,8 +132,15 @@ async fn send(webhook: &HeartbeatWebhook, http: &HttpClient) -> Result<(), NoPin
         }
         _ => None,
     };
-    let post =
-        Post { url, tls, headers: HeaderMap::new(), content_type: "text/plain", body: Vec::new(), timeout: TIMEOUT };
+    let post = Post {
+        method: Method::POST,
+        url,
+        tls,
+        headers: HeaderMap::new(),
+        content_type: HeaderValue::from_static("text/plain"),
+        body: Vec::new(),
+        timeout: TIMEOUT,
+    };
     match http.post(post).await {
         AttemptOutcome::Answered { status: 200..=299, .. } => Ok(()),
         outcome => Err(NoPing::Failed(outcome.reason())),

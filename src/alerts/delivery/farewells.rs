@@ -106,8 +106,9 @@ mod tests {
         let webhook = ValidatedWebhook::validate_all(&[webhook], &mut Vec::new()).remove(0);
         let destination =
             Destination::new(WebhookFormat::Slack, b"https://192.0.2.1/hook", UrlPolicy::default()).unwrap();
-        let endpoint =
-            is_known.then(|| Arc::new(Endpoint { destination, headers: HeaderMap::new(), keys: None, tls: None }));
+        let endpoint = is_known.then(|| {
+            Arc::new(Endpoint { destination, custom: None, headers: HeaderMap::new(), keys: None, tls: None })
+        });
         let endpoint = endpoint.ok_or(UNKNOWN);
         let object = NamespacedName::new("shop", "cluster");
         let message = Notification::test("id".to_owned(), object, "ops".to_owned(), Timestamp::UNIX_EPOCH);

@@ -44,8 +44,8 @@ pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static 
         AttemptOutcome::AddressRefused(_) => {
             "alerts are never sent to this address: check what the host's name resolves to"
         }
-        // The error already names the missing Secret, key or permission.
-        AttemptOutcome::Unusable(_) => return None,
+        // The error already names the missing Secret, key or permission, or the place in the template.
+        AttemptOutcome::Unusable(_) | AttemptOutcome::Unrendered(_) => return None,
     };
     Some(hint)
 }

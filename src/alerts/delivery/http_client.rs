@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use hyper_util::client::proxy::matcher::Matcher;
 use jiff::Timestamp;
 use reqwest::{
@@ -73,12 +73,13 @@ pub enum TlsError {
 }
 
 pub struct Post<'a> {
+    pub method: Method,
     /// Secret.
     pub url: &'a Url,
     /// Absent for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
     pub headers: HeaderMap,
-    pub content_type: &'static str,
+    pub content_type: HeaderValue,
     pub body: Vec<u8>,
     /// From name resolution to the head of the response.
     pub timeout: Duration,
@@ -140,7 +141,7 @@ impl HttpClient {
             return no_answer(AttemptOutcome::Unusable("the HTTP client can't be set up".to_owned()));
         };
         let request = client
-            .post(post.url.clone())
+            .request(post.method, post.url.clone())
             .headers(post.headers)
             .header(header::CONTENT_TYPE, post.content_type)
             .header(header::CONNECTION, "close")
@@ -353,10 +354,11 @@ mod tests {
         let http = HttpClient::new(options, system_lookup()).led_by(Leadership::follower());
         let url = Url::parse("http://127.0.0.1:9/").unwrap();
         let post = http.post(Post {
+            method: Method::POST,
             url: &url,
             tls: None,
             headers: HeaderMap::new(),
-            content_type: "text/plain",
+            content_type: HeaderValue::from_static("text/plain"),
             body: Vec::new(),
             timeout: Duration::from_millis(100),
         });

@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     alerts::{
-        EndpointSpec,
+        CustomFormat, EndpointSpec,
         destination::{Destination, UrlPolicy},
+        formats::{Receiver, receiver},
         headers::headers,
         signature::SigningKeys,
     },
@@ -28,11 +29,22 @@ use crate::{
 #[derive(Clone)]
 pub struct Endpoint {
     pub destination: Destination,
+    /// The format if a spec describes it.
+    pub custom: Option<Arc<CustomFormat>>,
     /// Headers to add to each request.
     pub headers: HeaderMap,
     pub keys: Option<SigningKeys>,
     /// Absent for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
+}
+
+impl Endpoint {
+    pub(in crate::alerts) fn receiver(&self) -> &dyn Receiver {
+        match &self.custom {
+            Some(custom) => &**custom,
+            None => receiver(self.destination.format()),
+        }
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -136,6 +148,6 @@ impl SecretReader {
             (_, Some(private)) => Some(private),
             (_, None) => Some(self.http.public_roots().await.map_err(|error| Unusable(error.to_string()))?),
         };
-        Ok(Endpoint { destination, headers, keys, tls })
+        Ok(Endpoint { destination, custom: spec.custom.clone(), headers, keys, tls })
     }
 }

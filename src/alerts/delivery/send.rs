@@ -15,7 +15,7 @@ use super::{
 use crate::alerts::{
     Notification,
     destination::Destination,
-    formats::{receiver, render},
+    formats::receiver,
     retry::AttemptOutcome,
     sanitize,
     signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER},
@@ -32,9 +32,14 @@ pub struct Attempt {
 pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notification, timeout: Duration) -> Attempt {
     let begun = Instant::now();
     let destination = &endpoint.destination;
-    let rendered = render(message, destination.format(), destination.routing_key());
+    let rendered = match endpoint.receiver().request(message, destination.routing_key()) {
+        Ok(rendered) => rendered,
+        Err(error) => return Attempt { outcome: AttemptOutcome::Unrendered(error), latency: begun.elapsed() },
+    };
     let now = Timestamp::now();
-    let mut headers = endpoint.headers.clone();
+    let url = rendered.url(destination.url());
+    let mut headers = rendered.headers;
+    headers.extend(endpoint.headers.clone());
     let mut set = |name: &'static str, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(HeaderName::from_static(name), value);
@@ -47,7 +52,8 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
         set(SIGNATURE_HEADER, &keys.sign(&message.id, now, &rendered.body));
     }
     let post = Post {
-        url: destination.url(),
+        method: rendered.method,
+        url: &url,
         tls: endpoint.tls.clone(),
         headers: headers.clone(),
         content_type: rendered.content_type,

@@ -10,6 +10,7 @@ use super::{
     labels,
     layout::{Layout, shrink_to_fit},
     receiver::{Pacing, Receiver},
+    request::{RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, times::later};
 
@@ -55,8 +56,15 @@ impl Receiver for Alertmanager {
         0
     }
 
-    fn render(&self, notification: &Notification, _key: &str) -> Value {
-        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
+        let body = shrink_to_fit(
+            notification,
+            FULL,
+            LIMIT,
+            |layout| body(notification, layout),
+            |body| body.to_string().len(),
+        );
+        Ok(Request::json(&body))
     }
 
     fn hint(&self, status: u16) -> Option<&'static str> {

@@ -1,9 +1,14 @@
 //! CloudEvents 1.0 in structured mode. `data` is the Generic format.
 
+use http::HeaderValue;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{generic::Generic, receiver::Receiver};
+use super::{
+    generic::{Generic, payload},
+    receiver::Receiver,
+    request::{RenderError, Request},
+};
 use crate::{
     alerts::{Alert, Notification, sanitize},
     api::MessageKind,
@@ -21,12 +26,9 @@ impl Receiver for CloudEvents {
         Generic.min_size(alert, now)
     }
 
-    fn content_type(&self) -> &'static str {
-        "application/cloudevents+json"
-    }
-
-    fn render(&self, notification: &Notification, key: &str) -> Value {
-        event(notification, &Generic.render(notification, key))
+    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
+        let content_type = HeaderValue::from_static("application/cloudevents+json");
+        Ok(Request { content_type, ..Request::json(&event(notification, &payload(notification))) })
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     labels::{self, LabelledAlert},
     layout::{Layout, shrink_to_fit},
     receiver::Receiver,
+    request::{RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -30,9 +31,13 @@ impl Receiver for Generic {
         labels::min_size(alert)
     }
 
-    fn render(&self, notification: &Notification, _key: &str) -> Value {
-        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
+        Ok(Request::json(&payload(notification)))
     }
+}
+
+pub(super) fn payload(notification: &Notification) -> Value {
+    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {

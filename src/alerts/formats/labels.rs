@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use ring::digest::{Context, SHA256};
 
 use super::{facts, layout::Layout, message_text};
 use crate::{
     alerts::{Alert, Incident, Notification, sanitize},
     api::{Cause, MessageKind, TEAM_LENGTH},
+    hex::hex,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,6 +207,19 @@ pub(super) fn fingerprint(labels: &BTreeMap<&'static str, String>) -> String {
         }
     }
     format!("{hash:016x}")
+}
+
+/// Connects the end of an alert with its start, for receivers that have one event for each. 64 characters; PagerDuty accepts
+/// 255, and Opsgenie 512.
+pub(super) fn dedup_key(notification: &Notification, parts: &[&str]) -> String {
+    let source = &notification.source;
+    let object = [source.uid.as_str(), &source.object.namespace, &source.object.name];
+    let mut hash = Context::new(&SHA256);
+    for part in object.iter().chain(parts) {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    hex(hash.finish().as_ref())
 }
 
 #[cfg(test)]

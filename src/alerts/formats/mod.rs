@@ -5,6 +5,7 @@
 
 mod alertmanager;
 mod cloudevents;
+mod custom;
 mod discord;
 mod facts;
 mod generic;
@@ -13,16 +14,20 @@ mod layout;
 mod message_text;
 mod pagerduty;
 mod receiver;
+mod request;
 mod slack;
 mod teams;
 
+pub use custom::CustomFormat;
+pub(super) use custom::{end, example};
 pub use receiver::Pacing;
 pub(super) use receiver::{MessageBudget, Receiver};
+pub use request::{RenderError, Request};
 
 use super::Notification;
 use crate::api::WebhookFormat;
 
-/// What is special about a format: one row for each.
+/// What is special about a format: one row for each. `Custom` is that of a webhook whose templates cannot be used.
 pub(super) fn receiver(format: WebhookFormat) -> &'static dyn Receiver {
     match format {
         WebhookFormat::Generic => &generic::Generic,
@@ -32,22 +37,15 @@ pub(super) fn receiver(format: WebhookFormat) -> &'static dyn Receiver {
         WebhookFormat::Teams => &teams::Teams,
         WebhookFormat::PagerDuty => &pagerduty::PagerDuty,
         WebhookFormat::CloudEvents => &cloudevents::CloudEvents,
+        WebhookFormat::Custom => &custom::Unusable,
     }
 }
 
-/// An HTTP body with its type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub content_type: &'static str,
-    /// JSON.
-    pub body: Vec<u8>,
-}
-
-/// Renders a notification. `key` is the part of the receiver's URL that belongs into the message, such as PagerDuty's routing
-/// key; empty for most formats.
-#[must_use]
-pub fn render(notification: &Notification, format: WebhookFormat, key: &str) -> Request {
-    let receiver = receiver(format);
-    let body = receiver.render(notification, key).to_string().into_bytes();
-    Request { content_type: receiver.content_type(), body }
+/// Renders a notification in a format that a spec does not describe. `key` is the part of the receiver's URL that belongs into
+/// the message, such as PagerDuty's routing key; empty for most formats.
+///
+/// # Errors
+/// If the format is Custom.
+pub fn render(notification: &Notification, format: WebhookFormat, key: &str) -> Result<Request, RenderError> {
+    receiver(format).request(notification, key)
 }

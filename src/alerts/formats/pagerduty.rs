@@ -1,22 +1,18 @@
 //! PagerDuty's Events API, version 2: one event for each incident.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
     facts,
+    labels::dedup_key,
     layout::{Layout, shrink_to_fit},
     message_text::{self, Segment, plain},
     receiver::{Pacing, Receiver},
+    request::{RenderError, Request},
 };
-use crate::{
-    alerts::{Alert, Notification, Storm, sanitize},
-    hex::hex,
-};
+use crate::alerts::{Alert, Notification, Storm, sanitize};
 
 /// PagerDuty's limit of a summary, in characters.
 const SUMMARY: usize = 1_024;
@@ -32,7 +28,7 @@ pub(super) struct PagerDuty;
 impl Receiver for PagerDuty {
     /// PagerDuty has one event for each incident, and accepts about 120 events a minute.
     fn pacing(&self) -> Pacing {
-        Pacing { group_interval: Duration::from_secs(2), single_incident: true, max_incidents: 20, ..Pacing::GROUPED }
+        Pacing::SINGLE
     }
 
     /// Removes the integration key from the URL.
@@ -50,8 +46,8 @@ impl Receiver for PagerDuty {
         1
     }
 
-    fn render(&self, notification: &Notification, key: &str) -> Value {
-        event_of(notification, key)
+    fn request(&self, notification: &Notification, key: &str) -> Result<Request, RenderError> {
+        Ok(Request::json(&event_of(notification, key)))
     }
 
     fn hint(&self, status: u16) -> Option<&'static str> {
@@ -202,16 +198,4 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
 
 fn since(since: Timestamp, now: Timestamp) -> Timestamp {
     since.min(now)
-}
-
-/// Connects the resolve event with the trigger event. 64 characters; PagerDuty accepts 255.
-fn dedup_key(notification: &Notification, parts: &[&str]) -> String {
-    let source = &notification.source;
-    let object = [source.uid.as_str(), &source.object.namespace, &source.object.name];
-    let mut hash = Context::new(&SHA256);
-    for part in object.iter().chain(parts) {
-        hash.update(part.as_bytes());
-        hash.update(&[0]);
-    }
-    hex(hash.finish().as_ref())
 }

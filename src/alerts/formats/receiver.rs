@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use url::Url;
 
+use super::request::{RenderError, Request};
 use crate::alerts::{Alert, Notification};
 
 /// The status of an answer that says in other words that the message was refused for its content.
@@ -39,13 +39,12 @@ pub(in crate::alerts) trait Receiver: Sync {
     /// An upper bound of an incident's size in a message that shows as little of it as possible.
     fn min_size(&self, alert: &Alert, now: Timestamp) -> usize;
 
-    fn content_type(&self) -> &'static str {
-        "application/json"
-    }
-
     /// Renders a message within the receiver's size limit, in which nothing untrusted becomes markup. `key` is that of
     /// [`Self::complete_url`].
-    fn render(&self, notification: &Notification, key: &str) -> Value;
+    ///
+    /// # Errors
+    /// If a template of a spec fails. The formats of this program do not.
+    fn request(&self, notification: &Notification, key: &str) -> Result<Request, RenderError>;
 
     /// The status that an answer reports in its body, although its own status is that of a success.
     fn reported_status(&self, _body: &[u8]) -> Option<u16> {
@@ -60,15 +59,15 @@ pub(in crate::alerts) trait Receiver: Sync {
 
 /// The space for the names of incidents in one message. How many fit is decided before the message is rendered, because an
 /// incident is marked as sent only if the message names it.
-pub(in crate::alerts) struct MessageBudget {
-    receiver: &'static dyn Receiver,
+pub(in crate::alerts) struct MessageBudget<'a> {
+    receiver: &'a dyn Receiver,
     left: usize,
     is_empty: bool,
 }
 
-impl MessageBudget {
+impl<'a> MessageBudget<'a> {
     /// The budget of an empty message, in the unit in which the receiver measures messages.
-    pub fn of(receiver: &'static dyn Receiver) -> Self {
+    pub fn of(receiver: &'a dyn Receiver) -> Self {
         Self { receiver, left: receiver.names_budget(), is_empty: true }
     }
 
@@ -125,6 +124,10 @@ impl Pacing {
         critical_storm_interval: Duration::from_secs(60),
         mention_interval: Duration::from_secs(5 * 60),
     };
+
+    /// For pagers, which have one event for each incident, and call people for it.
+    pub const SINGLE: Self =
+        Self { group_interval: Duration::from_secs(2), single_incident: true, max_incidents: 20, ..Self::GROUPED };
 
     /// Divides all times, for tests.
     #[must_use]

@@ -12,6 +12,7 @@ use super::{
     layout::{Layout, shrink_to_fit},
     message_text::{self, Segment, Selection},
     receiver::{REFUSED, Receiver},
+    request::{RenderError, Request},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
@@ -40,8 +41,9 @@ impl Receiver for Slack {
         sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
     }
 
-    fn render(&self, notification: &Notification, _key: &str) -> Value {
-        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size)
+    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
+        let body = shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size);
+        Ok(Request::json(&body))
     }
 
     fn mention_markup(&self) -> Option<fn(&str) -> Option<String>> {

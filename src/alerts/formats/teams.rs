@@ -11,6 +11,7 @@ use super::{
     layout::{Layout, shrink_to_fit},
     message_text::{self, Segment, Selection, plain},
     receiver::{REFUSED, Receiver},
+    request::{RenderError, Request},
 };
 use crate::alerts::{Alert, Notification};
 
@@ -31,8 +32,15 @@ impl Receiver for Teams {
         line("No longer watched", alert, now, "Medium").to_string().len() + message_text::LINE_GROWTH
     }
 
-    fn render(&self, notification: &Notification, _key: &str) -> Value {
-        shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
+        let body = shrink_to_fit(
+            notification,
+            FULL,
+            LIMIT,
+            |layout| body(notification, layout),
+            |body| body.to_string().len(),
+        );
+        Ok(Request::json(&body))
     }
 
     /// "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId …"

@@ -45,6 +45,7 @@ fn access(addresses: AddressPolicy) -> DeliveryOptions {
 fn endpoint(url: &str, ca: Option<&str>) -> Endpoint {
     let policy = UrlPolicy { plain_http: true, addresses: ALLOWED };
     Endpoint {
+        custom: None,
         destination: Destination::new(WebhookFormat::Generic, url.as_bytes(), policy).unwrap(),
         headers: HeaderMap::new(),
         keys: None,

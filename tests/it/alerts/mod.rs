@@ -4,6 +4,7 @@ mod alertmanager;
 mod attempts;
 mod command;
 mod common_cause;
+mod custom;
 mod end_to_end;
 mod formats;
 mod kept_back;

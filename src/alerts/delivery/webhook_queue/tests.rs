@@ -86,7 +86,8 @@ fn asks_a_server_that_does_not_answer_less_and_less_often() {
 fn usable(url: &str) -> Result<WebhookSecrets, Unavailable> {
     let destination = Destination::new(WebhookFormat::Slack, url.as_bytes(), UrlPolicy::default()).unwrap();
     let receiver = destination.identity("shop");
-    let endpoint = Ok(Arc::new(Endpoint { destination, headers: HeaderMap::new(), keys: None, tls: None }));
+    let endpoint =
+        Ok(Arc::new(Endpoint { destination, custom: None, headers: HeaderMap::new(), keys: None, tls: None }));
     Ok(WebhookSecrets { config: url.to_owned(), receiver, versioned_receiver: format!("versioned {url}"), endpoint })
 }
 

@@ -11,14 +11,14 @@ use std::{env, fs, path::PathBuf, sync::Arc};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::alerts::simulation::{Behaviour, KEY, Simulation};
+use crate::alerts::simulation::{Behaviour, Simulation, request};
 use orchestr::{
-    alerts::{Incident, Notification, Texts, render},
+    alerts::{Incident, Notification, Texts},
     api::{Cause, NamespacedName, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
 fn body(format: WebhookFormat, notification: &Notification) -> Value {
-    let request = render(notification, format, KEY);
+    let request = request(notification, format);
     serde_json::from_slice(&request.body).unwrap()
 }
 

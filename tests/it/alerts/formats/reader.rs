@@ -83,6 +83,10 @@ pub(in crate::alerts) fn read(
                 of_text(&runs.iter().map(|run| run["text"].as_str().unwrap()).collect::<String>());
             }
         }
+        // The first line is the title.
+        WebhookFormat::Custom => {
+            of_text(body["text"].as_str().unwrap().split_once('\n').unwrap().1);
+        }
         WebhookFormat::PagerDuty => {
             let key = body["dedup_key"].as_str().unwrap().to_owned();
             if body["event_action"] == "resolve" {
@@ -215,6 +219,10 @@ pub(super) fn check(format: WebhookFormat, body: &Value, size: usize, notificati
         WebhookFormat::Alertmanager => {
             assert_eq!(body.as_array().unwrap().len(), all, "no alert may be omitted");
             assert!(size <= 1024 * 1024, "{} bytes", size);
+        }
+        WebhookFormat::Custom => {
+            assert!(size <= 65_536, "{} bytes", size);
+            assert!(!body["title"].as_str().unwrap().is_empty());
         }
         WebhookFormat::PagerDuty => {
             assert!(size <= 512_000, "{} bytes", size);

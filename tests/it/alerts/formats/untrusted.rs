@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::reader::{LINK, check};
-use crate::alerts::simulation::{Behaviour, KEY, Simulation};
+use crate::alerts::simulation::{Behaviour, Simulation, request};
 use orchestr::{
-    alerts::{Incident, Notification, Texts, render},
+    alerts::{Incident, Notification, Texts},
     api::{Cause, MutedStatus, Owner, ProblemKind, Revision, WebhookFormat},
 };
 
@@ -115,7 +115,7 @@ proptest! {
     ) {
         let (format, messages) = messages;
         for notification in messages {
-            let request = render(&notification, format, KEY);
+            let request = request(&notification, format);
             let size = request.body.len();
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             check(format, &body, size, &notification);

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use orchestr::{
     alerts::{
-        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy, Plan,
-        PlanInput, Source, Texts, deletion_notices, plan, record, render, resend,
+        CurrentMutes, CustomFormat, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy,
+        Plan, PlanInput, Request, Source, Texts, deletion_notices, plan, record, render, resend,
     },
     api::{
-        AlertPhase, AlertStatus, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind, SecretKeyRef,
-        SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
+        AlertPhase, AlertStatus, CustomRequest, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind,
+        SecretKeyRef, SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
     },
 };
 
@@ -136,8 +136,18 @@ pub(super) fn webhook(format: WebhookFormat) -> Webhook {
         send_resolved: None,
         match_: None,
         mentions: None,
+        custom: (format == WebhookFormat::Custom).then(custom),
         timeout: None,
     }
+}
+
+/// Compiled once, because that takes as long as many messages.
+static CUSTOM: LazyLock<Arc<CustomFormat>> = LazyLock::new(|| Arc::new(CustomFormat::new(&custom()).unwrap()));
+
+/// A chat for which a spec describes the request.
+pub(super) fn custom() -> CustomRequest {
+    let body = r#"{"status": {{ status }}, "title": {{ title }}, "text": {{ text }}}"#.to_owned();
+    CustomRequest { body, max_bytes: Some(65_536), ..CustomRequest::default() }
 }
 
 fn key(number: u8) -> String {
@@ -153,6 +163,7 @@ impl Simulation {
     pub fn new(format: WebhookFormat) -> Self {
         let object = NamespacedName { namespace: "orchestr-system".to_owned(), name: "cluster".to_owned() };
         let mut policy = NotificationPolicy::new(0, &webhook(format)).unwrap();
+        policy.custom = (format == WebhookFormat::Custom).then(|| Arc::clone(&CUSTOM));
         // The default incidents are of one namespace.
         policy.is_of_one_namespace = true;
         Self {
@@ -466,11 +477,20 @@ impl Simulation {
     }
 }
 
+/// The request of a message. That of the format Custom has the templates of [`custom`].
+pub(super) fn request(message: &Notification, format: WebhookFormat) -> Request {
+    match format {
+        WebhookFormat::Custom => CUSTOM.render(message),
+        _ => render(message, format, KEY),
+    }
+    .unwrap()
+}
+
 /// The text of a message.
 pub(super) fn rendered_text(message: &Notification, format: WebhookFormat) -> String {
-    String::from_utf8(render(message, format, KEY).body).unwrap()
+    String::from_utf8(request(message, format).body).unwrap()
 }
 
 pub(super) fn rendered(message: &Notification, format: WebhookFormat) -> Value {
-    serde_json::from_slice(&render(message, format, KEY).body).unwrap()
+    serde_json::from_slice(&request(message, format).body).unwrap()
 }

@@ -1,0 +1,226 @@
+//! What a template can show: an alert, and nothing else. All texts are sanitized; what they quote was masked before.
+
+use minijinja::{Value, value::Serde};
+use serde::Serialize;
+
+use super::{
+    super::{
+        facts, labels,
+        layout::{Layout, SHORT_MESSAGE},
+        message_text::{self, NAME, duration},
+    },
+    text::{Markup, message},
+};
+use crate::{
+    alerts::{Alert, Notification, sanitize, times::duration_between},
+    api::{Cause, MessageKind, Severity, TEAM_LENGTH},
+};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageValues {
+    /// The same for the start and the end.
+    id: String,
+    /// Another one for each message, and the same for all attempts to send it.
+    message_id: String,
+    status: &'static str,
+    test: bool,
+    title: String,
+    text: String,
+    markdown: String,
+    severity: &'static str,
+    cluster: String,
+    object: String,
+    webhook: String,
+    time: String,
+    unix_time: i64,
+    firing: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incident: Option<IncidentValues>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incidents: Option<Vec<IncidentValues>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IncidentValues {
+    id: String,
+    status: &'static str,
+    title: String,
+    kind: String,
+    reason: String,
+    cause: &'static str,
+    severity: &'static str,
+    team: String,
+    namespace: String,
+    owner_kind: String,
+    owner: String,
+    container: String,
+    message: String,
+    pods: u64,
+    of: u64,
+    example_pods: Vec<String>,
+    evidence: Vec<String>,
+    revision: String,
+    changes: Vec<String>,
+    links: Vec<LinkValues>,
+    since: String,
+    ended: String,
+    duration: String,
+    logs: String,
+    log_note: String,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct LinkValues {
+    name: String,
+    url: String,
+}
+
+/// Whether a message is about ends only.
+pub(super) fn is_end(notification: &Notification) -> bool {
+    match notification.kind {
+        MessageKind::Resolved => true,
+        MessageKind::Test => notification.is_resolved(),
+        MessageKind::Firing | MessageKind::Repeat | MessageKind::Resend => false,
+    }
+}
+
+/// The values of a message. One about a single incident has it as `incident`, others have a list.
+pub(super) fn values(notification: &Notification, layout: Layout, is_single: bool) -> Value {
+    let source = &notification.source;
+    let all = || notification.started.iter().chain(&notification.resolved).chain(&notification.ongoing);
+    let subject = notification.started.first().or(notification.ongoing.first()).or(notification.resolved.first());
+    let storm = notification.storm.as_ref();
+    let of_alerts = if notification.started.is_empty() { all().map(severity).max() } else { starting(notification) };
+    let severity = of_alerts.max(storm.map(|storm| storm.severity)).unwrap_or_default();
+    let id = match (is_single, subject) {
+        (true, Some(alert)) => labels::dedup_key(notification, &[&alert.key]),
+        (true, None) => labels::dedup_key(notification, &["storm", &notification.webhook]),
+        (false, _) => labels::dedup_key(notification, &["webhook", &notification.webhook]),
+    };
+    let single = || {
+        subject.map_or_else(
+            || storm_values(notification, &id),
+            |alert| incident(notification, alert, layout, layout.detailed > 0),
+        )
+    };
+    let list =
+        || all().enumerate().map(|(index, alert)| incident(notification, alert, layout, index < layout.detailed));
+    let text = |markup| message(notification, layout, markup, is_single);
+    let incidents = (!is_single).then(|| list().collect());
+    let incident = is_single.then(single);
+    Value::from(Serde(MessageValues {
+        id,
+        message_id: notification.id.clone(),
+        status: status(is_end(notification)),
+        test: notification.kind == MessageKind::Test,
+        title: Markup::Plain.headline(notification),
+        text: text(Markup::Plain),
+        markdown: text(Markup::Markdown),
+        severity: severity.as_str(),
+        cluster: sanitize::single_line(&source.cluster, 63),
+        object: format!("{}/{}", source.object.namespace, source.object.name),
+        webhook: sanitize::single_line(&notification.webhook, 63),
+        time: notification.created.to_string(),
+        unix_time: notification.created.as_second(),
+        firing: notification.firing(),
+        incident,
+        incidents,
+    }))
+}
+
+fn severity(alert: &Alert) -> Severity {
+    alert.severity
+}
+
+fn starting(notification: &Notification) -> Option<Severity> {
+    notification.started.iter().map(severity).max()
+}
+
+fn status(is_over: bool) -> &'static str {
+    if is_over { "resolved" } else { "firing" }
+}
+
+/// `is_detailed`: with more than names and counts.
+fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detailed: bool) -> IncidentValues {
+    let layout =
+        if is_detailed { layout } else { Layout { logs: 0, message: layout.message.min(SHORT_MESSAGE), ..layout } };
+    let (logs, log_note) = facts::logs(alert, layout.logs);
+    let lines = |texts: &[String], limit: usize| -> Vec<String> {
+        let shown = if layout.message == 0 { 0 } else { texts.len().min(8) };
+        texts.iter().take(shown).map(|text| sanitize::single_line(text, limit)).collect()
+    };
+    let revision = alert.texts.revision.as_ref().filter(|_| layout.message > 0);
+    let links = facts::links(alert).into_iter().filter(|_| is_detailed && layout.message > 0);
+    let note = match notification.farewell {
+        Some(farewell) => message_text::farewell(farewell).to_owned(),
+        None => message_text::no_longer_common(alert),
+    };
+    let ended = alert.resolved_at.map(|ended| ended.max(alert.since));
+    IncidentValues {
+        id: labels::dedup_key(notification, &[&alert.key]),
+        status: status(alert.resolved_at.is_some()),
+        title: message_text::title(alert, layout.message),
+        kind: if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() }.to_owned(),
+        reason: sanitize::single_line(&alert.reason, 128),
+        cause: if alert.cause == Cause::Unknown { "" } else { alert.cause.as_str() },
+        severity: alert.severity.as_str(),
+        team: sanitize::single_line(&alert.team, TEAM_LENGTH),
+        namespace: sanitize::single_line(&alert.namespace, 63),
+        owner_kind: sanitize::single_line(&alert.owner.kind, 63),
+        owner: sanitize::single_line(&alert.owner.name, NAME),
+        container: sanitize::single_line(&alert.container, 63),
+        message: sanitize::single_line(&alert.texts.message, layout.message),
+        pods: alert.pods,
+        of: alert.of,
+        example_pods: lines(&alert.texts.example_pods, NAME),
+        evidence: lines(&alert.texts.evidence, layout.message),
+        revision: revision.map_or_else(String::new, |revision| sanitize::single_line(&revision.name, NAME)),
+        changes: revision.map_or_else(Vec::new, |revision| lines(&revision.changes, layout.message)),
+        links: links.map(|(name, url)| LinkValues { name: name.to_owned(), url: url.to_owned() }).collect(),
+        since: alert.since.min(notification.now).to_string(),
+        ended: ended.map_or_else(String::new, |ended| ended.to_string()),
+        duration: duration(duration_between(alert.since, alert.resolved_at.unwrap_or(notification.now))),
+        logs,
+        log_note,
+        note,
+    }
+}
+
+/// The problems that are too many to be sent one by one, as one incident.
+fn storm_values(notification: &Notification, id: &str) -> IncidentValues {
+    let storm = notification.storm.clone().unwrap_or_default();
+    let object = &notification.source.object;
+    let reasons = message_text::reason_counts(&notification.reasons);
+    let text = |text: &str| text.to_owned();
+    IncidentValues {
+        id: id.to_owned(),
+        status: status(storm.resolved_at.is_some()),
+        title: message_text::headline(notification, NAME),
+        kind: text("Storm"),
+        reason: text("Storm"),
+        cause: "",
+        severity: storm.severity.as_str(),
+        team: String::new(),
+        namespace: object.namespace.clone(),
+        owner_kind: text("Orchestr"),
+        owner: object.name.clone(),
+        container: String::new(),
+        message: if reasons.is_empty() { reasons } else { format!("{} more problems: {reasons}", storm.count) },
+        pods: 0,
+        of: 0,
+        example_pods: Vec::new(),
+        evidence: Vec::new(),
+        revision: String::new(),
+        changes: Vec::new(),
+        links: Vec::new(),
+        since: storm.since.min(notification.now).to_string(),
+        ended: storm.resolved_at.map_or_else(String::new, |ended| ended.to_string()),
+        duration: duration(duration_between(storm.since, storm.resolved_at.unwrap_or(notification.now))),
+        logs: String::new(),
+        log_note: String::new(),
+        note: notification.farewell.map_or_else(String::new, |farewell| text(message_text::farewell(farewell))),
+    }
+}
