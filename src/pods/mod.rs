@@ -3,6 +3,7 @@
 mod bounds;
 mod history;
 mod json;
+mod limit_range;
 mod pod;
 mod probe;
 pub mod protobuf;

@@ -321,6 +321,8 @@ pub struct ContainerSpec {
     pub startup_probe: Option<Box<Probe>>,
     /// `resources.limits.memory` as written; empty without a limit.
     pub memory_limit: ArcStr,
+    /// Whether a LimitRange has set the memory limit, as its annotation says.
+    pub has_limit_of_range: bool,
 }
 
 /// A probe of a container.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{api::Cause, pods::Terminated, quantity::Quantity};
 
@@ -15,6 +15,7 @@ use super::{
     },
     Found, View,
     earlier_run::{Killer, hook_failed, killer},
+    evidence::time_of_day,
     exit_codes::{after_start, end, run_time},
     failed,
     kill::{DELAY, ProbeKill, by_probe, killing_probes},
@@ -165,7 +166,8 @@ fn out_of_memory<'a>(view: &View<'a>, container: Container<'a>, life: &Terminate
 
 /// The memory limit that the container should have, or had in the revision before, if it has less.
 fn other_limit(view: &View<'_>, container: Container<'_>) -> Option<String> {
-    let limits = view.facts.revision.as_ref()?.memory_limits.get(container.status.name.as_str())?;
+    let revision = view.facts.revision.as_ref()?;
+    let limits = revision.memory_limits.get(container.status.name.as_str())?;
     let limit = container.spec?.memory_limit.as_str();
     let (kind, _) = owner_names(view.pod)?;
     if !is_equal(&limits.after, limit) {
@@ -175,19 +177,29 @@ fn other_limit(view: &View<'_>, container: Container<'_>) -> Option<String> {
         };
         // A resize in place, which changes the spec later, adds to the generation.
         let is_as_created = matches!(view.pod.generation, None | Some(1)) && !view.pod.is_resizing();
-        return Some(if is_as_created {
+        return Some(if container.spec?.has_limit_of_range {
+            format!("; {says}, so a LimitRange gave it this limit")
+        } else if is_as_created {
             format!("; {says}: something changed the pod at admission")
         } else {
             format!("; {says}")
         });
     }
+    let until = || revision.created.map(|created| until(created, view.now)).unwrap_or_default();
     match limits.before.as_deref()? {
-        "" if !limit.is_empty() => Some("; the revision before set none".to_owned()),
+        "" if !limit.is_empty() => Some(format!("; the revision before set none{}", until())),
         before if quantity(before)? > quantity(limit)? => {
-            Some(format!("; the limit was {before} in the revision before"))
+            Some(format!("; the limit was {before} in the revision before{}", until()))
         }
         _ => None,
     }
+}
+
+/// For example `, until 14:02:10Z`. No duration, which would change the sentence again and again.
+fn until(created: Timestamp, now: Timestamp) -> String {
+    let is_of_today = now.duration_since(created) < SignedDuration::from_hours(24);
+    let day = if is_of_today { String::new() } else { created.strftime("%Y-%m-%d ").to_string() };
+    format!(", until {day}{}", time_of_day(created))
 }
 
 fn quantity(limit: &str) -> Option<i128> {

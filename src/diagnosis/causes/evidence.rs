@@ -97,7 +97,8 @@ fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(2 * LINE_LIMIT)).unwrap_or_default()
 }
 
-fn time_of_day(time: Timestamp) -> String {
+/// For example `14:02:10Z`.
+pub(super) fn time_of_day(time: Timestamp) -> String {
     jiff::tz::TimeZone::UTC.to_datetime(time).strftime("%H:%M:%SZ").to_string()
 }
 

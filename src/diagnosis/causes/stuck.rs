@@ -3,7 +3,7 @@
 
 use jiff::SignedDuration;
 
-use crate::{api::Cause, events::Event};
+use crate::{api::Cause, events::Event, pods::Pod};
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
         node,
     },
     Found, View,
-    evidence::text,
+    evidence::{text, time_of_day},
     failed,
     kill::failure,
     name_of, sandbox, volumes,
@@ -19,6 +19,9 @@ use super::{
 
 /// The condition that the pod's sandbox runs. Its volumes are mounted before.
 const SANDBOX: &str = "PodReadyToStartContainers";
+
+/// How many containers are named that wait for an init container.
+const WAITING: usize = 3;
 
 pub(super) fn creating<'a>(view: &View<'a>, container: Option<Container<'a>>) -> Found {
     let pod = view.pod;
@@ -69,7 +72,24 @@ pub(super) fn initializing<'a>(view: &View<'a>, container: Container<'a>) -> Fou
             None => Found::silent(format!("{name} has not passed its startup probe yet")),
         };
     }
-    Found::unknown(format!("{name} is still running, and the containers after it wait for its end"))
+    let started = container.status.state.running.as_ref().and_then(|running| running.started);
+    let since = started.map(|started| format!(" since {}", time_of_day(started))).unwrap_or_default();
+    let (waiting, verb) = waiting_after(view.pod, container);
+    Found::unknown(format!("{name} has been running{since}, and {waiting} {verb} for its end: its log may show why"))
+}
+
+/// The containers that are started after an init container, and the verb that fits.
+fn waiting_after(pod: &Pod, container: Container<'_>) -> (String, &'static str) {
+    let is_later = |other: &Container<'_>| other.status.name != container.status.name;
+    let later = containers(pod).skip_while(is_later).skip(1);
+    let names: Vec<String> = later.filter(|other| !other.completed() && !other.is_running()).map(name_of).collect();
+    let shown = names.get(..WAITING).unwrap_or(&names).join(", ");
+    match names.len() {
+        0 => ("the other containers".to_owned(), "wait"),
+        1 => (shown, "waits"),
+        2..=WAITING => (shown, "wait"),
+        all => (format!("{shown} and {} more", all - WAITING), "wait"),
+    }
 }
 
 pub(super) fn terminating(view: &View<'_>, message: &str) -> Found {

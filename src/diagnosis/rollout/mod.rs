@@ -4,6 +4,8 @@ mod template;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use crate::pods::Probe;
 
 use self::template::ContainerTemplate;
@@ -27,6 +29,8 @@ pub struct TemplateChanges {
     pub changes: Vec<TemplateChange>,
     /// How many others there are.
     pub more: usize,
+    /// When the revision was created. Absent if it is older than the one before, whose template it has replaced again.
+    pub created: Option<Timestamp>,
     /// By container; also those that are equal.
     pub memory_limits: BTreeMap<String, MemoryLimits>,
 }
@@ -123,7 +127,8 @@ pub fn template_changes(before: &Template, after: &Template) -> TemplateChanges 
     let mut changes = Changes::default();
     changes.lists("container", &before.containers, &after.containers);
     changes.lists("init container", &before.init_containers, &after.init_containers);
-    TemplateChanges { memory_limits: memory_limits(Some(before), after), ..changes.0 }
+    let created = after.created.filter(|created| before.created.is_some_and(|before| before < *created));
+    TemplateChanges { created, memory_limits: memory_limits(Some(before), after), ..changes.0 }
 }
 
 #[derive(Default)]

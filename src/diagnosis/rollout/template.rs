@@ -7,6 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -15,6 +16,8 @@ use crate::pods::Probe;
 /// A pod template. It has no bound of its own: the caller limits the size of the object that it decodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
+    /// When its revision was created.
+    pub(super) created: Option<Timestamp>,
     pub(super) containers: Vec<ContainerTemplate>,
     pub(super) init_containers: Vec<ContainerTemplate>,
 }
@@ -76,6 +79,7 @@ impl RevisionObject {
             owner_uid: owner.map(|owner| owner.uid).unwrap_or_default(),
             number: revision.or_else(|| NUMBER_ANNOTATIONS.iter().find_map(annotation)),
             template: Template {
+                created: metadata.creation_timestamp,
                 containers: containers(template.containers)?,
                 init_containers: containers(template.init_containers)?,
             },
@@ -146,6 +150,7 @@ struct ObjectJson<'a> {
 #[serde(default, rename_all = "camelCase")]
 struct MetaJson {
     uid: String,
+    creation_timestamp: Option<Timestamp>,
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerJson>>,
 }

@@ -11,7 +11,7 @@ use serde::{
 use crate::{
     api::{IGNORE_ANNOTATION, Ownership},
     pods::{
-        FirstNames, TEXT_LIMIT,
+        FirstNames, TEXT_LIMIT, limit_range,
         pod::{LIST_LIMIT, within},
         requirements::Requests,
     },
@@ -240,6 +240,8 @@ pub(super) struct Annotations {
     /// Whether [`IGNORE_ANNOTATION`] is "true".
     pub(super) ignored: bool,
     pub(super) ownership: Ownership,
+    /// What a LimitRange has set.
+    pub(super) limit_range: String,
 }
 
 impl<'de> Deserialize<'de> for Annotations {
@@ -258,6 +260,10 @@ impl<'de> Deserialize<'de> for Annotations {
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     if key == IGNORE_ANNOTATION {
                         annotations.ignored = map.next_value::<String>()? == "true";
+                    } else if key == limit_range::ANNOTATION {
+                        if let Value::Text(text) = map.next_value()? {
+                            annotations.limit_range = within(text, TEXT_LIMIT);
+                        }
                     } else if Ownership::has_annotation(&key) {
                         match map.next_value()? {
                             Value::Text(text) => annotations.ownership.set(&key, Some(&text)),

@@ -71,6 +71,7 @@ impl From<PodJson> for Pod {
             history: History::default(),
         };
         pod.keep_undeclared_ports(&ports);
+        pod.mark_limits_of_ranges(&metadata.annotations.limit_range);
         pod
     }
 }
@@ -404,6 +405,7 @@ impl From<ContainerJson> for ContainerSpec {
             readiness_probe: json.readiness_probe.map(Into::into),
             startup_probe: json.startup_probe.map(Into::into),
             memory_limit: json.resources.limits.memory,
+            has_limit_of_range: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     pods::{
         ContainerSpec, ContainerState, ContainerStatus, Controller, DecodeError, ExitCodes, History, HostPort, Omitted,
         Pod, PodCondition, Probe, RestartPolicy, Running, Terminated, Uid, UndecodablePod, Waiting, WatchedPod,
+        limit_range,
         pod::{LIST_LIMIT, RESTART_CONTAINER, first_word, seconds},
         probe::{Handler, Timing},
         requirements,
@@ -55,6 +56,8 @@ impl From<message::Pod> for Pod {
         let mut labels: Vec<_> = list(metadata.labels, |message::Pair { key, value }| (text(&key), text(&value)));
         labels.sort_unstable();
         let ports: Vec<_> = declared_ports(&spec).collect();
+        let limit_range = metadata.annotations.iter().find(|own| own.key == limit_range::ANNOTATION);
+        let limit_range = limit_range.map(|own| text(&own.value));
         let mut pod = Self {
             uid: uid(&metadata.uid),
             namespace: text(&metadata.namespace),
@@ -94,6 +97,9 @@ impl From<message::Pod> for Pod {
             history: History::default(),
         };
         pod.keep_undeclared_ports(&ports);
+        if let Some(annotation) = limit_range {
+            pod.mark_limits_of_ranges(&annotation);
+        }
         pod
     }
 }
@@ -119,6 +125,7 @@ impl From<message::Container> for ContainerSpec {
             readiness_probe: container.readiness_probe.map(probe),
             startup_probe: container.startup_probe.map(probe),
             memory_limit: text(&memory.unwrap_or_default().string),
+            has_limit_of_range: false,
         }
     }
 }
