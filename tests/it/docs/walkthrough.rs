@@ -22,8 +22,9 @@ use crate::{
 };
 
 /// The pages with commands that other tests run, or that cannot be run here.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 6] = [
     ("docs/install.md", "chart::guide"),
+    ("docs/receivers/custom.md", "alerts::custom renders and sends the samples"),
     ("README.md", "the tests below, and wait::outputs"),
     ("deploy/chart/README.md", "docs/install.md has the same command"),
     ("CONTRIBUTING.md", "needs the tests themselves"),
