@@ -56,7 +56,7 @@ fn of_letter(line: &str) -> Option<Level> {
         None => (line.get(..1)?, line.get(1..)?),
     };
     let is_time = line.starts_with('[') && after.strip_prefix(' ')?.starts_with(|own: char| own.is_ascii_digit());
-    if !is_time && !(line.starts_with(letter) && after.starts_with(": ")) {
+    if !(is_time || line.starts_with(letter) && after.starts_with(": ")) {
         return None;
     }
     match letter {

@@ -231,7 +231,7 @@ pub(super) fn report_failure(line: &str) -> bool {
     let reports = |words: &&str| {
         line.match_indices(*words).any(|(at, words)| !is_part(&line, at, words) && !is_counted(&line, at, words))
     };
-    begins || is_of_perl(&line) || FAILURES.iter().any(|words| reports(&words))
+    begins || is_of_perl(&line) || FAILURES.iter().any(reports)
 }
 
 /// How Perl ends: `no configuration at /app/import.pl line 12.`

@@ -324,7 +324,7 @@ fn recipes_stay_within_the_rules_of_their_services() {
             let read = Read { method: request.method.to_string(), path, headers, body: request.body.clone() };
             let is_end = message.kind == orchestr::api::MessageKind::Resolved;
             check(service, &read, is_end);
-            if !service.same.is_empty() && !(service.same == "path" && !is_end) {
+            if !service.same.is_empty() && (service.same != "path" || is_end) {
                 ids.entry(is_end).or_default().push(read.identity(service));
             }
             if service.same == "path" && !is_end {
