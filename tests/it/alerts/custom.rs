@@ -435,11 +435,16 @@ async fn a_failing_template_holds_up_no_other_incident() {
         {% if incident.owner == \"bad-0\" %}{{ incident.evidence[99].x }}{% endif %}}";
     let custom = json!({"per": "Incident", "path": "/{{ incident.owner }}", "body": body});
     env.pod("bad-0", crash_looping(7)).await;
-    env.pod("cart-0", crash_looping(7)).await;
     env.object("cluster", spec(&[webhook("ops", "Custom", json!({"custom": custom}))])).await;
     let alerts = DeliveryTimings { pacing_divisor: 15, ..DeliveryTimings::default() };
     let timings = Timings { status_write_interval: Duration::from_millis(200), alerts, ..Timings::default() };
     let operator = env.operator().timings(timings).start();
+    // Nothing shows yet that other messages can be sent.
+    env.wait_for_status("cluster", "nothing can be sent", |status| {
+        condition(status, "AlertsDelivered").1 == "DeliveryFailing"
+    })
+    .await;
+    env.pod("cart-0", crash_looping(7)).await;
     let received = receiver.wait_for(1, TIMEOUT).await.unwrap();
     assert_eq!((received[0].json(), received[0].path.as_str()), (json!({"owner": "cart-0"}), "/base/cart-0?k=s3cr3t"));
     let status = env
