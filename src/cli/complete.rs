@@ -181,7 +181,7 @@ mod tests {
     fn completes_subcommands_flags_and_values() {
         for (words, candidates) in [
             (&["sc"][..], &["scan"][..]),
-            (&["webhook", ""], &["render", "test"]),
+            (&["webhook", ""], &["test", "render"]),
             (&["scan", "--name"], &["--namespace"]),
             (&["scan", "-n", "shop", "--all-n"], &["--all-namespaces"]),
             (&["scan", "-o", "js"], &["json"]),
