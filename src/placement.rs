@@ -19,6 +19,7 @@ use crate::{
     },
     pods::Pod,
     watch::{
+        body::read_body,
         collection::{PAGE_SIZE, Part, Selection},
         json::request_page,
     },
@@ -30,6 +31,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const NODES: usize = 5000;
 /// How many claims of a pod are read.
 const CLAIMS: usize = 4;
+/// The largest claim or StorageClass that is read, in bytes.
+const OBJECT_LIMIT: usize = 512 * 1024;
 /// After how many nodes other tasks may go on.
 const NODES_AT_ONCE: usize = 50;
 /// How long what was read is used, before it is read again.
@@ -165,8 +168,9 @@ async fn free_volumes(client: &Client) -> kube::Result<Option<FreeVolumes>> {
 /// An object; absent if it does not exist.
 async fn get<T: DeserializeOwned>(client: &Client, path: &str, name: &str) -> kube::Result<Option<T>> {
     let request = Request::new(path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
-    match client.request(request).await {
-        Ok(object) => Ok(Some(object)),
+    match read_body(client, request, OBJECT_LIMIT).await {
+        // No claim or class is as large, so nothing is said of it.
+        Ok(body) => serde_json::from_slice(&body.unwrap_or_default()).map(Some).map_err(kube::Error::SerdeError),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

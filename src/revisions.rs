@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::AsyncReadExt;
 use kube::Client;
 use tokio::time::timeout;
 
 use crate::{
     diagnosis::{RevisionObject, TemplateChanges, owner_names, revision_name, template_changes},
     pods::Pod,
+    watch::body::read_body,
 };
 
 /// How long one request may take.
@@ -128,8 +128,9 @@ impl RevisionKey {
 
 async fn get(client: &Client, path: &str) -> Result<RevisionObject, RevisionReading> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|_| RevisionReading::Unavailable)?;
-    let body = match client.request_stream(request).await {
-        Ok(body) => body,
+    let bytes = match read_body(client, request, OBJECT_LIMIT).await {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Err(RevisionReading::TooLarge),
         Err(kube::Error::Api(status)) if status.is_not_found() => return Err(RevisionReading::Gone),
         Err(kube::Error::Api(status)) if status.is_forbidden() => {
             let message = &status.message[..status.message.floor_char_boundary(DENIAL_LIMIT)];
@@ -137,12 +138,6 @@ async fn get(client: &Client, path: &str) -> Result<RevisionObject, RevisionRead
         }
         Err(_) => return Err(RevisionReading::Unavailable),
     };
-    let mut bytes = Vec::new();
-    let mut body = std::pin::pin!(body.take(OBJECT_LIMIT as u64 + 1));
-    body.read_to_end(&mut bytes).await.map_err(|_| RevisionReading::Unavailable)?;
-    if bytes.len() > OBJECT_LIMIT {
-        return Err(RevisionReading::TooLarge);
-    }
     RevisionObject::from_json(&bytes).map_err(|error| {
         tracing::debug!(path, error, "could not compare a revision");
         RevisionReading::Gone

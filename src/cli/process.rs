@@ -1,7 +1,9 @@
-//! What the subcommands need of the process: a runtime and standard output.
+//! What the subcommands need of the process: a runtime, standard input and output.
 
 use std::{
-    io::{self, Write},
+    fs::File,
+    io::{self, Read, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -14,6 +16,27 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("cannot start: {error}")))
+}
+
+/// A file as messages name it; `-` is standard input.
+pub(super) fn file_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// Reads a file of at most `limit` bytes.
+pub(super) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
+    let input: io::Result<Box<dyn Read>> = match path == Path::new("-") {
+        true => Ok(Box::new(io::stdin().lock())),
+        false => File::open(path).map(|file| Box::new(file) as Box<dyn Read>),
+    };
+    let mut text = String::new();
+    let size = input
+        .and_then(|input| input.take(limit + 1).read_to_string(&mut text))
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file_name(path))))?;
+    if size as u64 > limit {
+        return Err(Failure::new(format!("{} has more than {} MiB", file_name(path), limit >> 20)));
+    }
+    Ok(text)
 }
 
 pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {

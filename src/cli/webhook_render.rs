@@ -1,8 +1,6 @@
 //! `orchestr webhook render`: the requests of an object's webhooks, without a cluster.
 
 use std::{
-    fs::File,
-    io::{self, Read},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -10,7 +8,6 @@ use std::{
 use clap::Args;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use serde_json::Value;
 
 use crate::{
     alerts::{Request, Source, ValidatedWebhook},
@@ -18,7 +15,11 @@ use crate::{
     render::safe::printable,
 };
 
-use super::{Failure, process::print_text, yaml};
+use super::{
+    Failure,
+    process::{file_name, print_text, read_text},
+    yaml::json_or_yaml,
+};
 
 /// The time of the example, so that it is printed alike each time: 2026-07-01T10:01:30Z.
 const EXAMPLE: Timestamp = Timestamp::constant(1_782_900_090, 0);
@@ -77,22 +78,9 @@ pub(super) fn select(webhooks: &mut Vec<ValidatedWebhook>, wanted: Option<&str>,
 }
 
 fn read(path: &Path) -> Result<(NamespacedName, OrchestrSpec), Failure> {
-    let is_stdin = path == Path::new("-");
-    let file = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    let mut text = String::new();
-    let read = if is_stdin {
-        io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))
-    };
-    let size = read.map_err(|error| Failure::new(format!("cannot read {file}: {error}")))?;
-    if size as u64 > LIMIT {
-        return Err(Failure::new(format!("{file} has more than {} MiB", LIMIT / 1024 / 1024)));
-    }
-    // The parsers' own messages may quote the file.
-    let document: Option<Value> =
-        serde_json::from_str(&text).ok().or_else(|| yaml::first_document(text.as_bytes()).ok().flatten());
-    let not_one = || Failure::new(format!("{file} is not an Orchestr object in JSON or YAML"));
+    let text = read_text(path, LIMIT)?;
+    let not_one = || Failure::new(format!("{} is not an Orchestr object in JSON or YAML", file_name(path)));
+    let document = json_or_yaml(&text);
     let object: DynamicObject =
         document.and_then(|document| serde_json::from_value(document).ok()).ok_or_else(not_one)?;
     if object.types.as_ref().is_none_or(|types| types.kind != "Orchestr") {

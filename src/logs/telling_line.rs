@@ -63,7 +63,7 @@ struct Reader {
     is_harmless: bool,
 }
 
-/// A line that is told by the lines before it.
+/// What the lines before a line say about it.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Expected {
     #[default]

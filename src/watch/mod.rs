@@ -4,6 +4,7 @@
 //! kube's `watcher` does not do it: it reads JSON only, does not tell when a backlog ends, and notices neither a cluster that
 //! was restored to an earlier state nor which object it could not decode.
 
+pub(crate) mod body;
 pub mod collection;
 pub(crate) mod from_now;
 pub(crate) mod json;

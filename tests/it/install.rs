@@ -55,6 +55,14 @@ const CLUSTER_RIGHTS: [(&str, &str, &str); 1] = [("", "namespaces", "list watch"
 const LEASE_RIGHTS: [(&str, &str, &str); 2] =
     [("coordination.k8s.io", "leases", "create"), ("coordination.k8s.io", "leases", "get update")];
 
+/// The rights of the optional ClusterRole `nodes-and-volumes`. Without it, the operator must not list nodes, which [`NEVER`] checks.
+const OPTIONAL_RIGHTS: [(&str, &str, &str); 4] = [
+    ("", "nodes", "list"),
+    ("", "persistentvolumeclaims", "get"),
+    ("storage.k8s.io", "storageclasses", "get"),
+    ("", "persistentvolumes", "list"),
+];
+
 /// Rights that an attacker with the operator's token could abuse: verbs, group, resources.
 const NEVER: [(&str, &str, &str); 15] = [
     ("get list watch", "", "secrets"),
@@ -195,6 +203,16 @@ async fn grants_the_operator_exactly_its_rights() {
     }
     // Applying it again, as for an upgrade, succeeds.
     apply(plane, "deploy").await;
+}
+
+#[test]
+fn the_optional_role_grants_no_more_than_it_says() {
+    let text = include_str!("../../deploy/components/nodes-and-volumes/role.yaml");
+    let role: ClusterRole = serde_yaml::from_str(text.split("\n---\n").next().unwrap()).unwrap();
+    let rules: Vec<_> = role.rules.iter().flatten().map(|rule| json!(rule)).collect();
+    let expected = OPTIONAL_RIGHTS
+        .map(|(group, resource, verb)| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]}));
+    assert_eq!(rules, expected);
 }
 
 #[tokio::test]

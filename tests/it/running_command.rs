@@ -13,9 +13,21 @@ use orchestr_testbed::{eventually, finish};
 use crate::support::TIMEOUT;
 
 pub struct RunningCommand {
-    child: Child,
+    child: KilledOnDrop,
     out: Lines,
     err: Lines,
+}
+
+/// A process that ends with the test that started it, also if the test fails.
+struct KilledOnDrop(Option<Child>);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// The lines of a pipe so far.
@@ -59,7 +71,7 @@ impl RunningCommand {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (out, err) = (Lines::of(child.stdout.take().unwrap()), Lines::of(child.stderr.take().unwrap()));
-        Self { child, out, err }
+        Self { child: KilledOnDrop(Some(child)), out, err }
     }
 
     /// Waits for a line on standard output that contains this text.
@@ -73,7 +85,7 @@ impl RunningCommand {
     }
 
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.child.0.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
     /// Waits for its end, without blocking the test's other tasks. Returns the exit code, standard output and standard error.
@@ -91,7 +103,8 @@ impl RunningCommand {
     }
 
     async fn after(self, end: impl FnOnce(Child, &Lines) -> i32 + Send + 'static) -> (i32, String, String) {
-        let Self { child, out, err } = self;
+        let Self { mut child, out, err } = self;
+        let child = child.0.take().unwrap();
         let ended = tokio::task::spawn_blocking(move || (end(child, &err), out.end(), err.end()));
         ended.await.unwrap()
     }

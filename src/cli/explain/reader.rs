@@ -2,11 +2,9 @@
 
 use std::{
     cell::{Cell, RefCell},
-    pin::pin,
     time::Duration,
 };
 
-use futures::AsyncReadExt;
 use http::Request as HttpRequest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
@@ -24,6 +22,7 @@ use crate::{
     api::{Cause, is_object_name},
     cli::near::NearNames,
     render::safe::printable,
+    watch::body::read_body,
 };
 
 /// The most requests, and how many are sent concurrently.
@@ -250,24 +249,17 @@ fn denied<K: Resource<DynamicType = ()>>(verb: &str, namespace: Option<&str>) ->
 
 async fn bytes(client: &Client, request: HttpRequest<Vec<u8>>, limit: usize, denied: &str) -> Result<Vec<u8>, Failed> {
     // The messages of errors may quote anything, so they are not shown.
-    let body = match client.request_stream(request).await {
-        Ok(body) => body,
-        Err(kube::Error::Api(status)) => {
-            return match status.code {
-                404 => Err(Failed::Missing),
-                403 => why(denied),
-                401 => why("the API server rejects the credentials"),
-                code => why(format!("the API server returned {code}")),
-            };
-        }
-        Err(_) => return why("the API server cannot be reached"),
-    };
-    let mut bytes = Vec::new();
-    let mut body = pin!(body.take(limit as u64 + 1));
-    match body.read_to_end(&mut bytes).await {
-        Ok(_) if bytes.len() > limit => why(format!("the response is larger than {} MiB", limit >> 20)),
-        Ok(_) => Ok(bytes),
-        Err(_) => why("the connection was closed"),
+    match read_body(client, request, limit).await {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => why(format!("the response is larger than {} MiB", limit >> 20)),
+        Err(kube::Error::Api(status)) => match status.code {
+            404 => Err(Failed::Missing),
+            403 => why(denied),
+            401 => why("the API server rejects the credentials"),
+            code => why(format!("the API server returned {code}")),
+        },
+        Err(kube::Error::ReadEvents(_)) => why("the connection was closed"),
+        Err(_) => why("the API server cannot be reached"),
     }
 }
 

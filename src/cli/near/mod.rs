@@ -8,7 +8,6 @@ mod closest;
 
 use std::collections::{BTreeMap, HashMap};
 
-use futures::AsyncReadExt;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount};
 use kube::{
     Client,
@@ -21,7 +20,7 @@ use serde::{
 };
 use tokio::time::{Duration, Instant, timeout_at};
 
-use crate::{api::Cause, render::safe::printable};
+use crate::{api::Cause, render::safe::printable, watch::body::read_body};
 
 use closest::closest;
 
@@ -137,14 +136,9 @@ impl NearNames {
             Some(name) => request.get(name, &GetParams::default()),
             None => request.list_metadata(&ListParams::default().limit(PAGE)),
         };
-        let bytes = async {
-            let mut bytes = Vec::new();
-            let body = self.client.request_stream(request.ok()?).await.ok()?;
-            std::pin::pin!(body.take(BYTES as u64 + 1)).read_to_end(&mut bytes).await.ok()?;
-            (bytes.len() <= BYTES).then_some(bytes)
-        };
+        let body = timeout_at(deadline, read_body(&self.client, request.ok()?, BYTES)).await.ok()?;
         // The error is not shown: it may quote the response.
-        serde_json::from_slice(&timeout_at(deadline, bytes).await.ok()??).ok()
+        serde_json::from_slice(&body.ok()??).ok()
     }
 }
 

@@ -1,11 +1,6 @@
 //! Reads the status of an object from the cluster or from a file.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -20,7 +15,8 @@ use crate::{
         api_error::{Grant, Permission},
         connect::{ConnectionFlags, Retries, connect},
         kind::object_name,
-        yaml,
+        process::{file_name, read_text},
+        yaml::json_or_yaml,
     },
     clock::ClusterClock,
 };
@@ -60,7 +56,7 @@ impl StatusFlags {
         let key = &self.object;
         let NamespacedName { namespace, name } = key;
         let (object, now) = match &self.filename {
-            Some(path) => (read_file(path, key)?, None),
+            Some(path) => (find(&read_text(path, LIMIT)?, &file_name(path), key)?, None),
             None => from_cluster(key, &self.connection).await.map(|(object, now)| (object, Some(now)))?,
         };
         let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
@@ -95,29 +91,9 @@ async fn from_cluster(
     Ok((object, clock.now()))
 }
 
-/// Reads the object of this name from a file with one object or a list of objects; `-` is standard input.
-fn read_file(path: &Path, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
-    let is_stdin = path == Path::new("-");
-    let file = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    let mut text = String::new();
-    let read = if is_stdin {
-        io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))
-    };
-    let size = read.map_err(|error| Failure::new(format!("cannot read {file}: {error}")))?;
-    if size as u64 > LIMIT {
-        return Err(Failure::new(format!("{file} has more than {} MiB", LIMIT / 1024 / 1024)));
-    }
-    find(&text, &file, wanted)
-}
-
+/// Finds the object of this name in the text of a file with one object or a list of objects.
 fn find(text: &str, file: &str, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
-    // The parsers' own messages may quote the file.
-    let document: Value = serde_json::from_str(text)
-        .ok()
-        .or_else(|| yaml::first_document(text.as_bytes()).ok().map(Option::unwrap_or_default))
-        .ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
+    let document = json_or_yaml(text).ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
     let items = match document {
         Value::Object(mut list) if list.contains_key("items") => match list.remove("items") {
             Some(Value::Array(items)) => items,

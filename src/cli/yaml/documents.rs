@@ -4,6 +4,7 @@ use std::{io::BufRead, marker::PhantomData};
 
 use granit_parser::{ErrorKind, InputIoError};
 use serde::{Deserialize, de::DeserializeSeed};
+use serde_json::Value;
 
 use super::{Document, YamlError};
 
@@ -12,10 +13,14 @@ use super::{Document, YamlError};
 /// of the text.
 const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
+/// Reads JSON, or the first document of YAML; null if there is none. The parsers' errors may quote the text, so they are not kept.
+pub(in crate::cli) fn json_or_yaml(text: &str) -> Option<Value> {
+    let yaml = || first_document(text.as_bytes()).ok().map(Option::unwrap_or_default);
+    serde_json::from_str(text).ok().or_else(yaml)
+}
+
 /// Reads the first document of the input, if it has one.
-pub(in crate::cli) fn first_document<T: for<'de> Deserialize<'de>>(
-    input: impl BufRead,
-) -> Result<Option<T>, YamlError> {
+pub(super) fn first_document<T: for<'de> Deserialize<'de>>(input: impl BufRead) -> Result<Option<T>, YamlError> {
     let mut documents = Documents::new(input);
     if documents.begin_next()? { documents.deserialize(PhantomData).map(Some) } else { Ok(None) }
 }

@@ -16,7 +16,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-pub(super) use documents::{Documents, first_document};
+pub(super) use documents::{Documents, json_or_yaml};
 
 /// How deep YAML may nest; pods come to about a dozen levels.
 const MAX_DEPTH: usize = 64;

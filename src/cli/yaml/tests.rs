@@ -5,7 +5,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{documents::first_document, *};
 
 /// The documents of a text, which is read some bytes at a time, or the error.
 fn read(text: &str) -> Result<Vec<Value>, String> {

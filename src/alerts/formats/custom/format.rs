@@ -33,7 +33,10 @@ const REST: usize = 5_000;
 const SHARED: Layout = Layout { detailed: 20, logs: 1_500, message: 500, facts: 0 };
 const SINGLE: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
 
-/// The worst body takes about a millisecond.
+/// The bullet of a line, its line break, and the marks of code.
+const MARKUP: usize = 24;
+
+/// How much a body and each other part may take: instructions of the template engine, and bytes.
 const BODY: Bounds = Bounds { fuel: 20_000, length: 256 * 1024 };
 const PART: Bounds = Bounds { fuel: 1_000, length: 2_048 };
 
@@ -300,6 +303,3 @@ impl Receiver for CustomFormat {
         self.render(notification)
     }
 }
-
-/// The bullet of a line, its line break, and the marks of code.
-const MARKUP: usize = 24;
