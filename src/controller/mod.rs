@@ -25,6 +25,7 @@ mod queue;
 mod reconciler;
 mod rollouts;
 mod schedule;
+mod shared_reads;
 mod sources;
 mod status;
 mod tasks;

@@ -25,7 +25,6 @@ use super::{
     masked_texts::{MaskAnswer, MaskRequest},
     observed::ObservedStatus,
     pattern_checks::PatternCheck,
-    rollouts::RolloutQuery,
     status::{StatusWrite, write_status},
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
     write_error::WriteError,
@@ -142,12 +141,12 @@ impl Tasks {
         });
     }
 
-    pub(super) fn read_rollout(&mut self, query: RolloutQuery) {
+    pub(super) fn read_rollout(&mut self, key: RevisionKey) {
         let (client, limiter) = (self.client.clone(), self.comparisons.clone());
         self.reads.spawn(async move {
-            let _permit = limiter.acquire(&query.key.namespace).await;
-            let reading = revisions::read(&client, &query.key).await;
-            TaskResult::RolloutRead { key: query.key, reading }
+            let _permit = limiter.acquire(&key.namespace).await;
+            let reading = revisions::read(&client, &key).await;
+            TaskResult::RolloutRead { key, reading }
         });
     }
 

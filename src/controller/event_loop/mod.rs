@@ -333,7 +333,7 @@ impl Controller {
         texts.into_iter().for_each(|request| self.tasks.mask_texts(request));
         jobs.into_iter().for_each(|job| self.tasks.read_job(job));
         event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
-        rollouts.into_iter().for_each(|rollout| self.tasks.read_rollout(rollout));
+        rollouts.into_iter().for_each(|key| self.tasks.read_rollout(key));
         placement.into_iter().for_each(|key| self.tasks.read_placement(key));
         let Some(schedule) = self.queue.schedule(key) else { return };
         let NewStatus { status, omitted, keeps_lists, gap, lacks_logs, recheck, incidents, gone } = match outcome {

@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     placement::PlacementKey,
     report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, Tracker, UpdateContext},
+    revisions::RevisionKey,
     settings::Settings,
 };
 
@@ -36,7 +37,7 @@ use super::{
     namespaces::Namespaces,
     object::Object,
     placement::Placement,
-    rollouts::{RolloutQuery, Rollouts},
+    rollouts::Rollouts,
     schedule::REFRESH_INTERVAL,
     terminations::Terminations,
     unread_jobs::{StoredProblems, UnreadJobs},
@@ -45,7 +46,7 @@ use super::{
     workloads::{Reported, Workloads},
 };
 
-use self::revisions::{RolloutRequests, workload};
+use self::revisions::{template, workload};
 pub(super) use self::updates::Concerned;
 
 /// A warning.
@@ -77,7 +78,7 @@ pub(super) struct Reconciled {
     pub(super) outcome: Outcome,
     pub(super) jobs: Vec<JobKey>,
     pub(super) event_lists: Vec<EventListQuery>,
-    pub(super) rollouts: Vec<RolloutQuery>,
+    pub(super) rollouts: Vec<RevisionKey>,
     pub(super) placement: Vec<PlacementKey>,
     pub(super) texts: Option<MaskRequest>,
 }
@@ -265,7 +266,7 @@ impl Reconciler {
     ) -> Reconciled {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
-        let rollouts = RefCell::new(RolloutRequests::new(&mut self.rollouts));
+        let rollouts = RefCell::new(self.rollouts.requests(key, now));
         let placement = RefCell::new(self.placement.requests(key, now));
         let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
         let context = JudgeContext {
@@ -275,7 +276,7 @@ impl Reconciler {
             is_replaced: &|pod| self.index.is_replaced(pod),
             events: &|pod| self.evidence.about(pod),
             port_holder: &|pod| self.index.port_holder(view, pod),
-            revision: &|pod| rollouts.borrow_mut().template(&self.index, pod, key, now),
+            revision: &|pod| template(&mut rollouts.borrow_mut(), &self.index, pod),
             nodes: &|| placement.borrow_mut().nodes(),
             claims: &|pod| placement.borrow_mut().claims(pod),
             now,
@@ -321,7 +322,7 @@ impl Reconciler {
             .chain(self.namespaces.warning())
             .chain(denied_jobs)
             .chain(unchecked)
-            .chain(rollouts.borrow().warning(key));
+            .chain(rollouts.borrow().reads.warning(key));
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -361,7 +362,7 @@ impl Reconciler {
             missing: &missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
             find_workload: &|pod, revision| {
-                workload(&self.index, pod, revision, |query| rollouts.borrow_mut().ask(query, key, now))
+                workload(&self.index, pod, revision, |key| rollouts.borrow_mut().comparison(key))
             },
             find_ownership: &|namespace| self.namespaces.ownership(namespace),
             unread_jobs: object.unread_jobs.pods(),

@@ -293,7 +293,7 @@ impl Reconciler {
         reading: RevisionReading,
         now: Instant,
     ) -> HashSet<NamespacedName> {
-        self.rollouts.answered(key, reading, now)
+        self.rollouts.read(key, reading, now)
     }
 
     /// Stores what was read about why no node takes a pod. Returns the objects that wait for it.
@@ -303,7 +303,7 @@ impl Reconciler {
         reading: PlacementReading,
         now: Instant,
     ) -> HashSet<NamespacedName> {
-        self.placement.answered(key, reading, now)
+        self.placement.read(key, reading, now)
     }
 
     /// The logs to read and the redactions to run now. `allow` returns a permit to read from a node.
