@@ -29,10 +29,9 @@ use jiff::Timestamp;
 
 use super::{
     Incident, Member, Texts,
-    input::PlanInput,
-    memory::{Earlier, IncidentMemory},
+    input::StepInput,
+    memory::Seen,
     mute::Mute,
-    policy::NotificationPolicy,
     times::{duration_between, has_elapsed, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, Cause, Owner, Severity, WebhookStatus};
@@ -51,89 +50,100 @@ pub struct Grouped<'a> {
     common: Vec<Incident>,
     /// How many incidents stay silent until the alert about their common cause is resolved.
     pub held: usize,
-    /// How many members continue without a common cause whose alert is resolved, by its key.
-    remaining: HashMap<String, u64>,
 }
 
 impl<'a> Grouped<'a> {
     /// Groups the incidents that match the webhook.
-    pub fn new(previous: &WebhookStatus, input: &PlanInput<'a>) -> Self {
-        let active: Vec<&AlertStatus> =
-            previous.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved).collect();
-        let matching = matching(previous, &active, input);
-        let sent: HashSet<&str> =
-            active.iter().filter(|alert| alert.members.is_empty()).map(|alert| alert.key.as_str()).collect();
+    pub fn new(previous: &WebhookStatus, input: &StepInput<'a>) -> Self {
+        let mut single = matching(previous, input);
+        let present: HashMap<&str, &Incident> =
+            single.iter().map(|incident| (incident.key.as_str(), *incident)).collect();
+        let own: HashMap<&str, &AlertStatus> = active(previous)
+            .filter(|alert| alert.members.is_empty())
+            .map(|alert| (alert.key.as_str(), alert))
+            .collect();
+        let mut causes: HashMap<&str, KnownCause<'_>> = active(previous)
+            .filter(|alert| !alert.members.is_empty())
+            .map(|alert| (alert.key.as_str(), KnownCause::new(alert, previous, &present)))
+            .collect();
+        for incident in
+            own.values().filter(|alert| is_sent(alert, previous)).filter_map(|alert| present.get(&*alert.key))
+        {
+            let cause = incident.common_cause.as_ref().and_then(|common| causes.get_mut(common.key.as_str()));
+            cause.into_iter().for_each(|cause| cause.report(incident));
+        }
+        let mut stored: HashMap<&str, Vec<&KnownCause<'_>>> = HashMap::new();
+        for cause in causes.values() {
+            cause.members.iter().for_each(|member| stored.entry(member).or_default().push(cause));
+        }
+        let stored = |incident: &Incident| stored.get(incident.key.as_str()).map_or(&[][..], Vec::as_slice);
 
-        let alerts: HashMap<&str, &AlertStatus> =
-            active.iter().filter(|alert| !alert.members.is_empty()).map(|alert| (alert.key.as_str(), *alert)).collect();
-        // After a restart, a stored member stays one until its cause is known, unless the cause was over before.
         let may_lack_cause = |incident: &Incident| input.memory.may_lack_cause(incident, input.now);
-        let lasting: Vec<&AlertStatus> = alerts.values().copied().filter(|alert| alert.gone_since.is_none()).collect();
-        let is_stored =
-            |incident: &Incident| lasting.iter().any(|alert| alert.members.iter().any(|key| *key == *incident.key));
-        let has_cause =
-            |incident: &Incident| incident.common_cause.is_some() || may_lack_cause(incident) && is_stored(incident);
-        let mut candidates: Vec<&'a Incident> = matching
-            .iter()
-            .copied()
-            .filter(|incident| !sent.contains(incident.key.as_str()) && has_cause(incident))
-            .collect();
-        let unreported = unreported(previous, &active, &matching, &candidates);
-        candidates.retain(|incident| !unreported.contains(incident.key.as_str()));
-        let mut members = members_by_cause(&alerts, &candidates);
-        let reported: HashSet<&str> = members
-            .iter()
-            .filter_map(|(cause, members)| Some((alerts.get(cause)?, members)))
-            .flat_map(|(alert, members)| members.iter().filter(|member| is_reported(member, alert)))
-            .map(|member| member.key.as_str())
-            .collect();
+        let is_member = |incident: &Incident| match &incident.common_cause {
+            // After a restart, a stored member stays one until its cause is known, unless the cause was over before.
+            None => may_lack_cause(incident) && stored(incident).iter().any(|cause| cause.lasts()),
+            // The others need alerts of their own, because the one about their common cause says nothing about them.
+            Some(common) => {
+                stored(incident).iter().any(|cause| cause.is_sent)
+                    || causes.get(common.key.as_str()).is_none_or(|cause| cause.covers(incident))
+            }
+        };
+        // An incident that moved to another cause still belongs to the alert that stores it as a member, so that this alert
+        // does not end before.
+        let mut members: BTreeMap<&str, Vec<&'a Incident>> = BTreeMap::new();
+        for incident in single.iter().filter(|incident| !own.contains_key(incident.key.as_str()) && is_member(incident))
+        {
+            let present = incident.common_cause.iter().map(|common| common.key.as_str());
+            let stored = stored(incident).iter().map(|cause| cause.alert.key.as_str());
+            for cause in stored.chain(present).collect::<HashSet<_>>() {
+                members.entry(cause).or_default().push(incident);
+            }
+        }
+        let is_stored = |cause: &str, incident: &Incident| stored(incident).iter().any(|own| own.alert.key == *cause);
         members.retain(|cause, members| {
-            alerts.contains_key(cause) || members.iter().any(|member| !reported.contains(member.key.as_str()))
+            members.len() >= MEMBERS || members.iter().any(|incident| is_stored(cause, incident))
+        });
+        let is_reported = |(cause, members): (&&str, &Vec<&'a Incident>)| -> Vec<&'a str> {
+            let Some(cause) = causes.get(cause) else { return Vec::new() };
+            members.iter().filter(|member| cause.has_reported(member)).map(|member| member.key.as_str()).collect()
+        };
+        let reported: HashSet<&str> = members.iter().flat_map(is_reported).collect();
+        members.retain(|cause, members| {
+            causes.contains_key(cause) || members.iter().any(|member| !reported.contains(member.key.as_str()))
         });
 
-        // The alerts about common causes that are over, but not yet resolved.
-        let ending: Vec<&AlertStatus> = alerts
+        // The common causes that are over, but not yet resolved.
+        let ending: Vec<&KnownCause<'_>> = causes
             .values()
-            .copied()
-            .filter(|alert| alert.phase != AlertPhase::Resolving)
-            .filter(|alert| !members.contains_key(alert.key.as_str()))
-            .filter(|alert| {
-                let keep_firing_for = input.policy.keep_firing_for(alert.returns);
-                !has_elapsed(alert.gone_since.as_ref(), keep_firing_for, input.now)
+            .filter(|cause| cause.alert.phase != AlertPhase::Resolving && !members.contains_key(&*cause.alert.key))
+            .filter(|KnownCause { alert, .. }| {
+                !has_elapsed(alert.gone_since.as_ref(), input.policy.keep_firing_for(alert.returns), input.now)
             })
             .collect();
         // The status stores only some of many members. The others were reported with them, or began since.
         let may_be_member = |incident: &Incident| {
-            let reported = |alert: &&AlertStatus| {
-                alert.members.len() >= MAX_MEMBERS && alert.sent_at.is_some() && is_reported(incident, alert)
+            let reported = |cause: &KnownCause<'_>| {
+                cause.lasts() && cause.may_have_more() && cause.alert.sent_at.is_some() && cause.has_reported(incident)
             };
-            may_lack_cause(incident) && lasting.iter().any(reported)
+            may_lack_cause(incident) && causes.values().any(reported)
         };
         let is_held = |incident: &Incident| {
-            !sent.contains(incident.key.as_str())
-                && (may_be_member(incident) || ending.iter().any(|alert| was_member(incident, alert, input.memory)))
+            let was_member = |cause: &&KnownCause<'_>| was_member(incident, cause.alert, input);
+            !own.contains_key(incident.key.as_str()) && (may_be_member(incident) || ending.iter().any(was_member))
         };
         let grouped: HashSet<&str> = members.values().flatten().map(|incident| incident.key.as_str()).collect();
-        let mut single = matching;
         single.retain(|incident| !grouped.contains(incident.key.as_str()));
         let all = single.len();
         single.retain(|incident| !is_held(incident));
-        let held = all - single.len();
-        let common = members
-            .iter()
-            .filter_map(|(cause, members)| combine(cause, members, alerts.get(cause).copied(), &reported))
-            .collect();
-        Self { single, common, held, remaining: remaining(previous, input) }
-    }
-
-    /// How many problems of a common cause continue although its alert is resolved.
-    pub fn remaining(&self, cause: &str) -> u64 {
-        self.remaining.get(cause).copied().unwrap_or_default()
+        let common = members.iter().filter_map(|(cause, members)| {
+            combine(cause, members, causes.get(cause).map(|cause| cause.alert), &reported)
+        });
+        Self { held: all - single.len(), common: common.collect(), single }
     }
 
     /// Why incidents of a webhook are held back, by key. A common cause is held back only if all of its incidents that are due
     /// are.
-    pub(super) fn mutes(&self, input: &PlanInput<'_>) -> HashMap<&str, Mute> {
+    pub(super) fn mutes(&self, input: &StepInput<'_>) -> HashMap<&str, Mute> {
         if input.mutes.is_empty() {
             return HashMap::new();
         }
@@ -142,10 +152,8 @@ impl<'a> Grouped<'a> {
             input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
         let find_common = |common: &Incident| {
             let members = common.members.iter().filter_map(|member| single.get(member.key.as_str()).copied());
-            let is_due =
-                |member: &&Incident| input.policy.due_at(member, input.now).is_some_and(|due| due <= input.now);
             // It is free as soon as the first of its incidents is.
-            members.filter(is_due).map(find).collect::<Option<Vec<Mute>>>()?.into_iter().min()
+            members.filter(|member| input.is_due(member)).map(find).collect::<Option<Vec<Mute>>>()?.into_iter().min()
         };
         let mute =
             |incident: &Incident| if incident.members.is_empty() { find(incident) } else { find_common(incident) };
@@ -157,151 +165,98 @@ impl<'a> Grouped<'a> {
     }
 }
 
+fn active(status: &WebhookStatus) -> impl Iterator<Item = &AlertStatus> {
+    status.alerts.iter().filter(|alert| alert.phase != AlertPhase::Resolved)
+}
+
+/// Whether the present receiver was sent an alert, or may have been.
+fn is_sent(alert: &AlertStatus, status: &WebhookStatus) -> bool {
+    alert.sent_at.is_some() || alert.phase == AlertPhase::Announcing && status.may_be_delivered()
+}
+
+/// A common cause that has an alert.
+struct KnownCause<'a> {
+    alert: &'a AlertStatus,
+    is_sent: bool,
+    /// Those that are stored.
+    members: HashSet<&'a str>,
+    /// How many namespaces those of them have that last.
+    namespaces: usize,
+    /// The highest severity of each namespace that the receiver was sent.
+    reported: HashMap<&'a str, Severity>,
+}
+
+impl<'a> KnownCause<'a> {
+    fn new(alert: &'a AlertStatus, status: &WebhookStatus, present: &HashMap<&str, &'a Incident>) -> Self {
+        let members = alert.members.iter().map(String::as_str).collect();
+        let mut cause =
+            Self { alert, is_sent: is_sent(alert, status), members, namespaces: 0, reported: HashMap::new() };
+        alert.members.iter().filter_map(|key| present.get(&**key)).for_each(|incident| cause.report(incident));
+        cause.namespaces = cause.reported.len();
+        cause
+    }
+
+    fn report(&mut self, incident: &'a Incident) {
+        let highest = self.reported.entry(&incident.namespace).or_insert(incident.severity);
+        *highest = incident.severity.max(*highest);
+    }
+
+    fn lasts(&self) -> bool {
+        self.alert.gone_since.is_none()
+    }
+
+    /// Whether there may be members that are not stored.
+    fn may_have_more(&self) -> bool {
+        self.members.len() >= MAX_MEMBERS
+    }
+
+    /// Whether a member is named in the last message about the cause, or in the next if there was none. If it began after the
+    /// last message, it is news, even if it was a member earlier.
+    fn has_reported(&self, member: &Incident) -> bool {
+        self.alert.sent_at.as_ref().is_none_or(|sent| whole_seconds(member.since).0 <= sent.0)
+    }
+
+    /// Whether an incident that is not stored needs no alert of its own: the receiver was not sent the cause yet, or knows an
+    /// incident of its namespace that is as severe. If the stored members are of many namespaces, more were reported with
+    /// them.
+    fn covers(&self, incident: &Incident) -> bool {
+        !self.is_sent
+            || self.reported.get(incident.namespace.as_str()).is_some_and(|highest| incident.severity <= *highest)
+            || self.may_have_more() && self.namespaces * 2 >= MAX_MEMBERS && self.has_reported(incident)
+    }
+}
+
 /// The status stores only some of many members. Memory has the others until a restart.
-fn was_member(incident: &Incident, alert: &AlertStatus, memory: &IncidentMemory) -> bool {
+fn was_member(incident: &Incident, alert: &AlertStatus, input: &StepInput<'_>) -> bool {
     alert.members.iter().any(|key| *key == *incident.key)
-        || alert.members.len() >= MAX_MEMBERS && memory.common_cause(&incident.key) == Some(alert.key.as_str())
+        || alert.members.len() >= MAX_MEMBERS && input.memory.common_cause(&incident.key) == Some(alert.key.as_str())
 }
 
-fn remaining(previous: &WebhookStatus, input: &PlanInput<'_>) -> HashMap<String, u64> {
-    let causes = previous.alerts.iter().filter(|alert| !alert.members.is_empty());
-    let count = |alert: &AlertStatus| {
-        let continues = |incident: &&Incident| was_member(incident, alert, input.memory);
-        input.incidents.iter().filter(continues).count() as u64
-    };
-    causes.map(|alert| (alert.key.clone(), count(alert))).collect()
+/// How many problems of a common cause continue.
+pub(super) fn remaining(alert: &AlertStatus, input: &StepInput<'_>) -> u64 {
+    input.incidents.iter().filter(|incident| was_member(incident, alert, input)).count() as u64
 }
 
-fn matching<'a>(previous: &WebhookStatus, active: &[&AlertStatus], input: &PlanInput<'a>) -> Vec<&'a Incident> {
-    let sent: HashMap<&str, &AlertStatus> = active.iter().map(|alert| (alert.key.as_str(), *alert)).collect();
-    let mut causes: HashMap<&str, Vec<&AlertStatus>> = HashMap::new();
-    for alert in active {
-        for member in &alert.members {
-            causes.entry(member).or_default().push(alert);
+/// The incidents that match the webhook. What the status lists has matched, maybe by a severity, a team or a reason that only
+/// the memory before a restart had.
+fn matching<'a>(previous: &WebhookStatus, input: &StepInput<'a>) -> Vec<&'a Incident> {
+    let mut listed: HashMap<&str, Vec<Seen>> = HashMap::new();
+    for alert in active(previous) {
+        for key in alert.members.iter().chain([&alert.key]) {
+            listed.entry(key).or_default().push(Seen::of_alert(alert));
         }
     }
-    let held: HashSet<&str> =
-        previous.muted.iter().flat_map(|muted| &muted.incidents).map(|incident| incident.key.as_str()).collect();
-    // What the status lists has matched, maybe by a severity, a team or a reason that only the memory before a restart had.
-    let has_matched = |key: &str| {
-        previous.config == input.config && (sent.contains_key(key) || causes.contains_key(key) || held.contains(key))
-    };
-    let (policy, memory): (&NotificationPolicy, &IncidentMemory) = (input.policy, input.memory);
-    let matches = |incident: &&Incident| {
-        if has_matched(&incident.key) {
-            return policy.matches_namespace(incident);
+    for incident in previous.muted.iter().flat_map(|muted| &muted.incidents) {
+        listed.entry(&incident.key).or_default();
+    }
+    let matches = |incident: &&Incident| match listed.get(incident.key.as_str()) {
+        Some(_) if previous.config == input.config => input.policy.matches_namespace(incident),
+        listed => {
+            let earlier = [input.memory.earlier(&incident.key), listed.map_or(&[], Vec::as_slice)].concat();
+            input.policy.matches(incident, &earlier)
         }
-        if policy.matches(incident, &Earlier::default()) {
-            return true;
-        }
-        let mut earlier = memory.earlier(&incident.key, sent.get(incident.key.as_str()).copied());
-        // After a restart, only the alert about the common cause shows what its members were.
-        for cause in causes.get(incident.key.as_str()).into_iter().flatten() {
-            earlier.add_labels(cause);
-        }
-        policy.matches(incident, &earlier)
     };
     input.incidents.iter().filter(matches).collect()
-}
-
-/// The keys of the incidents that need an alert of their own, because the alert about their common cause was sent and says
-/// nothing about incidents of their namespace that are as severe.
-fn unreported<'a>(
-    previous: &WebhookStatus,
-    active: &[&AlertStatus],
-    matching: &[&'a Incident],
-    candidates: &[&'a Incident],
-) -> HashSet<&'a str> {
-    let may_be_delivered =
-        previous.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered);
-    let is_sent =
-        |alert: &AlertStatus| alert.sent_at.is_some() || alert.phase == AlertPhase::Announcing && may_be_delivered;
-    let causes: HashMap<&str, (&AlertStatus, HashSet<&str>)> = active
-        .iter()
-        .filter(|alert| !alert.members.is_empty() && is_sent(alert))
-        .map(|alert| (alert.key.as_str(), (*alert, alert.members.iter().map(String::as_str).collect())))
-        .collect();
-    if causes.is_empty() {
-        return HashSet::new();
-    }
-    let own: HashSet<&str> = active
-        .iter()
-        .filter(|alert| alert.members.is_empty() && is_sent(alert))
-        .map(|alert| alert.key.as_str())
-        .collect();
-    // By cause and namespace, the highest severity that was reported.
-    let mut reported: HashMap<(&str, &str), Severity> = HashMap::new();
-    let mut stored_anywhere: HashSet<&str> = HashSet::new();
-    let mut namespaces: HashMap<&str, HashSet<&str>> = HashMap::new();
-    for incident in matching {
-        let mut report = |cause| {
-            let highest = reported.entry((cause, incident.namespace.as_str())).or_insert(incident.severity);
-            *highest = incident.severity.max(*highest);
-        };
-        for (cause, (_, members)) in &causes {
-            if members.contains(incident.key.as_str()) {
-                report(*cause);
-                stored_anywhere.insert(&incident.key);
-                namespaces.entry(cause).or_default().insert(&incident.namespace);
-            }
-        }
-        if let Some(common) = incident.common_cause.as_ref().filter(|_| own.contains(incident.key.as_str())) {
-            report(&common.key);
-        }
-    }
-    // The status stores only some of many members. If those are of many namespaces, more were reported with them.
-    let is_perhaps_reported = |cause: &str, (alert, members): &(&AlertStatus, HashSet<&str>), incident: &Incident| {
-        members.len() >= MAX_MEMBERS
-            && namespaces.get(cause).is_some_and(|namespaces| namespaces.len() * 2 >= MAX_MEMBERS)
-            && is_reported(incident, alert)
-    };
-    let is_unreported = |incident: &&&'a Incident| {
-        let Some(common) = &incident.common_cause else { return false };
-        let Some(alert) = causes.get(common.key.as_str()) else { return false };
-        let highest = reported.get(&(common.key.as_str(), incident.namespace.as_str()));
-        !stored_anywhere.contains(incident.key.as_str())
-            && highest.is_none_or(|highest| incident.severity > *highest)
-            && !is_perhaps_reported(&common.key, alert, incident)
-    };
-    candidates.iter().filter(is_unreported).map(|incident| incident.key.as_str()).collect()
-}
-
-/// The incidents that an alert about each common cause stands for, by the key of the cause. An incident that moved to
-/// another cause still belongs to the alert that stores it as a member, so that this alert does not end before.
-fn members_by_cause<'a, 'b>(
-    alerts: &HashMap<&'b str, &'b AlertStatus>,
-    candidates: &[&'a Incident],
-) -> BTreeMap<&'b str, Vec<&'a Incident>>
-where
-    'a: 'b,
-{
-    let mut stored: HashMap<&str, Vec<&'b str>> = HashMap::new();
-    for (cause, alert) in alerts {
-        for member in &alert.members {
-            stored.entry(member).or_default().push(cause);
-        }
-    }
-    let is_stored = |cause: &str, incident: &Incident| {
-        stored.get(incident.key.as_str()).is_some_and(|causes| causes.contains(&cause))
-    };
-    let mut members: BTreeMap<&'b str, Vec<&'a Incident>> = BTreeMap::new();
-    for incident in candidates.iter().copied() {
-        for cause in stored.get(incident.key.as_str()).into_iter().flatten() {
-            members.entry(cause).or_default().push(incident);
-        }
-        if let Some(common) = incident.common_cause.as_ref().filter(|common| !is_stored(&common.key, incident)) {
-            members.entry(&common.key).or_default().push(incident);
-        }
-    }
-    members
-        .retain(|cause, members| members.len() >= MEMBERS || members.iter().any(|incident| is_stored(cause, incident)));
-    members
-}
-
-/// Whether a member that has another cause by now is named in the last message about this one, or in the next if there was
-/// none. If it began after the last message, it is news, even if it was a member earlier.
-fn is_reported(member: &Incident, alert: &AlertStatus) -> bool {
-    alert.sent_at.as_ref().is_none_or(|sent| whole_seconds(member.since).0 <= sent.0)
 }
 
 /// The team of all these incidents; empty if they have different ones.

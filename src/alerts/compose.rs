@@ -3,20 +3,23 @@
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
+use ring::digest::{Context, SHA256};
 
 use super::{
-    common_cause::Grouped,
+    common_cause::{self, Grouped},
     formats::MessageBudget,
-    input::PlanInput,
-    lifecycle::{Event, Life},
-    message_id::new_id,
-    muted,
+    input::StepInput,
+    lifecycle::Event,
     notification::{Alert, Farewell, Notification, Storm, count_reasons},
-    refusal, retry, storm,
-    times::{elapses_at, has_elapsed, later},
-    webhook_state::{WebhookState, is_ongoing},
+    refusal,
+    state::{WebhookState, is_ongoing},
+    storm,
+    times::has_elapsed,
 };
-use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, Severity, StormStatus, WebhookStatus};
+use crate::{
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, WebhookStatus},
+    hex::hex,
+};
 
 /// How long a resolved alert is sent again to a receiver that expires alerts.
 const RESEND_RESOLVED: std::time::Duration = std::time::Duration::from_secs(5 * 60);
@@ -31,26 +34,27 @@ pub(super) struct Envelope {
 
 /// Reverts the marked alerts that do not fit into one message. Firing alerts precede resolved ones, the oldest first.
 pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
-    let mut budget = MessageBudget::of(webhook.policy.receiver());
+    let mut budget = MessageBudget::of(webhook.input.policy.receiver());
     let at = webhook.circumstances();
     for phase in [AlertPhase::Announcing, AlertPhase::Resolving] {
         let excess: Vec<ArcStr> = alerts_where(webhook, |alert| alert.phase == phase)
             .into_iter()
-            .filter(|alert| !budget.try_add(alert, webhook.now))
+            .filter(|alert| !budget.try_add(alert, webhook.input.now))
             .map(|alert| alert.incident.key)
             .collect();
         let excess = webhook.status.alerts.iter_mut().filter(|alert| excess.iter().any(|key| *key == alert.key));
-        excess.for_each(|alert| _ = Life::from(alert).on(Event::LeftOut, at));
+        excess.for_each(|alert| alert.on(Event::LeftOut, at));
     }
 }
 
 /// Builds the message about the marked alerts and the storm.
-pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelope: Envelope) -> Notification {
-    let single = webhook.policy.pacing.single_incident;
+pub(super) fn compose(webhook: &WebhookState<'_>, envelope: Envelope) -> Notification {
+    let (input, pacing) = (webhook.input, &webhook.input.policy.pacing);
+    let single = pacing.single_incident;
     let resend = envelope.kind == MessageKind::Resend;
     let names_only = envelope.detail == Detail::Names;
     let mut started = alerts_where(webhook, |alert| match alert.phase {
-        AlertPhase::Announcing => !resend || webhook.may_be_delivered() && !names_only,
+        AlertPhase::Announcing => !resend || webhook.status.may_be_delivered() && !names_only,
         _ => false,
     });
     // An incident that has ended is never listed as firing. An alert still to be sent as a start, maybe after a
@@ -60,7 +64,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());
     let mut resolved = alerts_where(webhook, |alert| {
         !resend && alert.phase == AlertPhase::Resolving
-            || webhook.policy.pacing.resend_interval.is_some() && is_resent(webhook, alert) && !names_only
+            || pacing.resend_interval.is_some() && is_resent(webhook, alert) && !names_only
     });
     for alert in &mut resolved {
         let stored = webhook.status.alerts.iter().find(|stored| stored.key == alert.key);
@@ -75,23 +79,25 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
     let counted = started.iter().chain(&firing).map(|alert| alert.reason.as_str());
     let counted = counted.chain(overflow.iter().map(|incident| incident.reason.as_str()));
     let reasons = count_reasons(counted.filter(|_| !names_only));
-    let mut budget = MessageBudget::of(webhook.policy.receiver());
+    let mut budget = MessageBudget::of(input.policy.receiver());
     for alert in started.iter().chain(&resolved) {
-        budget.try_add(alert, webhook.now);
+        budget.try_add(alert, webhook.input.now);
     }
     let all = webhook.status.alerts.iter().filter(|alert| is_listed(alert)).count();
     let is_held_back = |alert: &&AlertStatus| is_ongoing(alert) && alert.sent_at.is_none() && webhook.is_muted(alert);
     let held_back = webhook.status.alerts.iter().filter(is_held_back).count();
     let is_ending = |alert: &&AlertStatus| !single && alert.phase == AlertPhase::Firing && alert.gone_since.is_some();
     let ending = webhook.status.alerts.iter().filter(is_ending).count();
-    let mut ongoing: Vec<Alert> =
-        firing.into_iter().filter(|alert| (resend || !names_only) && budget.try_add(alert, webhook.now)).collect();
+    let mut ongoing: Vec<Alert> = firing
+        .into_iter()
+        .filter(|alert| (resend || !names_only) && budget.try_add(alert, webhook.input.now))
+        .collect();
     let Envelope { id, kind, created, detail } = envelope;
     // PagerDuty's events are about one incident, and a resolve event has no text.
     let has_text = !resend && (!single || !started.is_empty() || storm.as_ref().is_some_and(|storm| storm.count > 0));
     let muted = webhook.status.muted.as_ref().filter(|_| has_text);
     let ended_while_muted = muted.map_or(0, |muted| u64::try_from(muted.ended).unwrap_or_default());
-    if ended_while_muted > 0 && webhook.policy.pacing.resend_interval.is_some() {
+    if ended_while_muted > 0 && pacing.resend_interval.is_some() {
         // The alert that the message says it with, see `formats::labels::alerts`.
         let first = started.iter_mut().chain(&mut resolved).chain(&mut ongoing).next();
         let storm = storm.as_mut().map(|storm| &mut storm.held_back);
@@ -101,9 +107,9 @@ pub(super) fn compose(webhook: &WebhookState<'_>, input: &PlanInput<'_>, envelop
         id,
         kind,
         source: input.source.clone(),
-        webhook: webhook.policy.name.clone(),
+        webhook: input.policy.name.clone(),
         created,
-        now: webhook.now,
+        now: input.now,
         detail,
         omitted: (all - ongoing.len()) as u64,
         unsent: count_unsent(webhook, storm.is_some()),
@@ -139,23 +145,26 @@ fn mentions(webhook: &WebhookState<'_>, kind: MessageKind, started: &[Alert], st
         .map(|(_, severity)| severity)
         .chain(joined)
         .collect();
-    webhook.policy.mentions.of(&severities)
+    webhook.input.policy.mentions.of(&severities)
 }
 
 /// The alerts that satisfy a condition, the oldest first.
 fn alerts_where(webhook: &WebhookState<'_>, condition: impl Fn(&AlertStatus) -> bool) -> Vec<Alert> {
     let mut alerts: Vec<_> = webhook.status.alerts.iter().filter(|alert| condition(alert)).collect();
     alerts.sort_by(|a, b| (a.since.0, &a.key).cmp(&(b.since.0, &b.key)));
-    let current = |alert: &AlertStatus| webhook.incidents.get(alert.key.as_str()).copied();
-    let (links, cluster) = (&webhook.policy.links, webhook.cluster);
-    let new =
-        |alert| Alert { remaining: webhook.remaining(alert), ..Alert::new(alert, current(alert), links, cluster) };
+    let (links, cluster) = (&webhook.input.policy.links, &webhook.input.source.cluster);
+    let new = |alert: &AlertStatus| {
+        let is_over = matches!(alert.phase, AlertPhase::Resolving | AlertPhase::Resolved);
+        let remaining =
+            if is_over && !alert.members.is_empty() { common_cause::remaining(alert, webhook.input) } else { 0 };
+        Alert { remaining, ..Alert::new(alert, webhook.incident(alert), links, cluster) }
+    };
     alerts.into_iter().map(new).collect()
 }
 
 fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     let storm = webhook.status.storm.as_ref()?;
-    let sent = u64::try_from(storm.count).unwrap_or_default();
+    let sent = storm.overflow.as_ref().map_or(0, |overflow| overflow.count);
     let resend = envelope.kind == MessageKind::Resend;
     let count = match storm.phase {
         // The current incidents may be unknown when a message is sent again.
@@ -164,7 +173,7 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
         // A new receiver is sent a storm when it has incidents. Otherwise it would count as sent, although nothing was
         // said.
         AlertPhase::Firing if storm.sent_at.is_none() && webhook.overflow.is_empty() => return None,
-        AlertPhase::Firing if !webhook.policy.pacing.single_incident => webhook.overflow.len() as u64,
+        AlertPhase::Firing if !webhook.input.policy.pacing.single_incident => webhook.overflow.len() as u64,
         AlertPhase::Resolving if !resend => 0,
         _ => return None,
     };
@@ -186,89 +195,27 @@ fn count_unsent(webhook: &WebhookState<'_>, includes_storm: bool) -> u64 {
     let is_sent = |alert: &&AlertStatus| {
         matches!(alert.phase, AlertPhase::Announcing | AlertPhase::Firing) && !webhook.begins(alert)
     };
-    let sent =
-        webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.incidents.contains_key(alert.key.as_str()));
-    let counted = if includes_storm || webhook.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };
+    let sent = webhook.status.alerts.iter().filter(is_sent).filter(|alert| webhook.lasts(alert));
+    let counted =
+        if includes_storm || webhook.input.policy.pacing.single_incident { webhook.overflow.len() } else { 0 };
     let others = sent.count() + counted + webhook.muted.len() + refusal::unsent(webhook);
     (webhook.held + webhook.incidents.len()).saturating_sub(others) as u64
 }
 
-/// Returns a message that keeps alerts alive at a receiver that expires them (Alertmanager), if one is due, and the
-/// time of the next one.
-///
-/// It depends only on what the receiver was sent, so it also works while the current incidents are unknown. It changes
-/// no state.
-#[must_use]
-pub fn resend(state: &WebhookStatus, input: &PlanInput<'_>) -> (Option<Notification>, Option<Timestamp>) {
-    // While a message is sent in parts, these name the alerts.
-    let is_possible = !state.stopped && state.part_size == 0;
-    let Some(every) = input.policy.pacing.resend_interval.filter(|_| is_possible) else { return (None, None) };
-    let grouped = Grouped::new(state, input);
-    let webhook = WebhookState::new(state, input, &grouped);
-    let is_sent = |alert: &AlertStatus| match alert.phase {
-        AlertPhase::Firing => alert.refused_at.is_none() && alert.gone_since.is_none(),
-        AlertPhase::Announcing => webhook.may_be_delivered(),
-        _ => is_resent(&webhook, alert),
-    };
-    let storm = state.storm.as_ref().is_some_and(|storm| storm.phase == AlertPhase::Firing);
-    if !storm && !state.alerts.iter().any(is_sent) {
-        return (None, None);
-    }
-    let now = input.now;
-    let due = input.last_sent.and_then(|sent| later(sent, every)).unwrap_or(now);
-    // The stored time may come from a clock that was ahead.
-    let retry = state.next_attempt.as_ref().map(|next| next.0);
-    let retry = retry.filter(|retry| later(now, retry::MAX_WAIT).is_some_and(|limit| *retry <= limit));
-    let due = due.max(retry.unwrap_or(now));
-    if due > now {
-        return (None, Some(due));
-    }
-    let envelope = Envelope {
-        id: new_id(&webhook, input, MessageKind::Resend),
-        kind: MessageKind::Resend,
-        created: now,
-        detail: state.resend_detail,
-    };
-    (Some(compose(&webhook, input, envelope)), later(now, every))
-}
-
-fn is_resent(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
+/// Whether a resolved alert is still sent to a receiver that expires alerts.
+pub(super) fn is_resent(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     alert.phase == AlertPhase::Resolved
         && alert.refused_at.is_none()
-        && webhook.policy.send_resolved
-        && !has_elapsed(alert.sent_at.as_ref(), RESEND_RESOLVED, webhook.now)
-}
-
-/// When the repeat interval of the first alert or of the storm ends.
-pub(super) fn repeat_at(webhook: &WebhookState<'_>) -> Option<Timestamp> {
-    let every = webhook.policy.repeat_every;
-    if every.is_zero() || webhook.policy.pacing.resend_interval.is_some() {
-        return None;
-    }
-    let alerts = webhook
-        .status
-        .alerts
-        .iter()
-        .filter(|alert| muted::is_repeated(webhook, alert))
-        .map(|alert| alert.sent_at.as_ref());
-    let is_repeated = |storm: &&StormStatus| storm::lasts(storm) && !storm::is_muted(webhook);
-    let storm = webhook.status.storm.iter().filter(is_repeated);
-    alerts.chain(storm.map(|storm| storm.sent_at.as_ref())).filter_map(|sent| elapses_at(sent, every)).min()
-}
-
-/// The last messages of a deleted object. They end every alert that the receiver may consider firing, and say that its
-/// pods are no longer watched.
-#[must_use]
-pub fn deletion_notices(state: &WebhookStatus, input: &PlanInput<'_>) -> Vec<Notification> {
-    last_messages(state, input, Farewell::ObjectDeleted, &|_| false)
+        && webhook.input.policy.send_resolved
+        && !has_elapsed(alert.sent_at.as_ref(), RESEND_RESOLVED, webhook.input.now)
 }
 
 /// The last messages to a receiver. They end every alert that it may consider firing, except those with the keys that
 /// `is_kept` accepts, and say why.
 #[must_use]
-pub(super) fn last_messages(
+pub fn last_messages(
     state: &WebhookStatus,
-    input: &PlanInput<'_>,
+    input: &StepInput<'_>,
     farewell: Farewell,
     is_kept: &dyn Fn(&str) -> bool,
 ) -> Vec<Notification> {
@@ -280,16 +227,17 @@ pub(super) fn last_messages(
     let (policy, now) = (input.policy, input.now);
     let mut messages: Vec<Notification> = Vec::new();
     let mut budget = MessageBudget::of(policy.receiver());
-    let empty = |number: usize| {
-        let id = format!("{}-{number}", new_id(&webhook, input, MessageKind::Resolved));
-        let (source, webhook) = (input.source.clone(), policy.name.clone());
-        Notification {
-            farewell: Some(farewell),
-            ..Notification::empty(id, MessageKind::Resolved, source, webhook, now)
-        }
+    let empty = |number: usize| Notification {
+        id: format!("{}-{number}", new_id(&webhook, MessageKind::Resolved, true)),
+        kind: MessageKind::Resolved,
+        source: input.source.clone(),
+        webhook: policy.name.clone(),
+        created: now,
+        now,
+        farewell: Some(farewell),
+        ..Notification::default()
     };
-    let is_ended = |alert: &AlertStatus| may_be_open(state, alert.phase, alert.has_begun()) && !is_kept(&alert.key);
-    for mut alert in alerts_where(&webhook, is_ended) {
+    for mut alert in alerts_where(&webhook, |alert| state.may_be_open(alert) && !is_kept(&alert.key)) {
         alert.resolved_at = Some(now);
         (alert.incident.pods, alert.remaining) = (0, 0);
         if messages.is_empty() || policy.pacing.single_incident || !budget.try_add(&alert, now) {
@@ -301,7 +249,7 @@ pub(super) fn last_messages(
             message.resolved.push(alert);
         }
     }
-    if let Some(storm) = state.storm.as_ref().filter(|storm| may_be_open(state, storm.phase, storm.has_begun())) {
+    if let Some(storm) = state.storm.as_ref().filter(|storm| state.may_be_open(storm)) {
         let first_severity = storm.severity.unwrap_or_default();
         let storm = Storm {
             since: storm.since.0,
@@ -321,16 +269,45 @@ pub(super) fn last_messages(
 /// How many alerts the receiver may consider firing, if it is to be sent their ends.
 #[must_use]
 pub(super) fn open_alerts(state: &WebhookStatus) -> usize {
-    let is_open = |alert: &&AlertStatus| may_be_open(state, alert.phase, alert.has_begun());
-    let storm = state.storm.iter().filter(|storm| may_be_open(state, storm.phase, storm.has_begun()));
-    if state.sends_no_ends { 0 } else { state.alerts.iter().filter(is_open).count() + storm.count() }
+    if state.sends_no_ends { 0 } else { state.alerts_and_storm().filter(|alert| state.may_be_open(alert)).count() }
 }
 
-fn may_be_open(state: &WebhookStatus, phase: AlertPhase, has_begun: bool) -> bool {
-    let is_uncertain = |pending: &PendingMessage| pending.in_flight || pending.maybe_delivered;
+/// The ID of a new message about the alerts that are marked.
+///
+/// It is not unique if the state cannot be stored, because a restarted operator finds no trace of such a message. If it plans
+/// the same one, the receiver recognizes it by its ID. It may group the incidents in other messages, which have other IDs,
+/// and it does not send the end of an incident that has ended in the meantime.
+pub(super) fn new_id(webhook: &WebhookState<'_>, kind: MessageKind, is_unique: bool) -> String {
+    let (state, input) = (&webhook.status, webhook.input);
+    let alerts = state.alerts_and_storm().filter(|alert| is_part(kind, alert.phase));
+    let mut parts: Vec<String> = alerts.map(|alert| part(kind, alert)).collect();
+    parts.sort_unstable();
+    let object = &input.source.object;
+    let receiver = [&input.source.uid, &object.namespace, &object.name, &input.policy.name, &state.receiver];
+    let time = is_unique.then(|| input.now.as_nanosecond().to_string());
+    let mut hash = Context::new(&SHA256);
+    hash.update(&[kind as u8]);
+    for part in receiver.into_iter().chain(&time).chain(&parts) {
+        hash.update(part.as_bytes());
+        hash.update(&[0]);
+    }
+    hex(&hash.finish().as_ref()[..16])
+}
+
+fn is_part(kind: MessageKind, phase: AlertPhase) -> bool {
     match phase {
-        AlertPhase::Firing | AlertPhase::Resolving => true,
-        AlertPhase::Announcing => has_begun || state.pending.as_ref().is_some_and(is_uncertain),
+        AlertPhase::Announcing | AlertPhase::Resolving => true,
+        // A repetition for a group marks no alerts.
+        AlertPhase::Firing => kind == MessageKind::Repeat,
         AlertPhase::Queued | AlertPhase::Resolved => false,
     }
+}
+
+fn part(kind: MessageKind, alert: &AlertStatus) -> String {
+    // An incident that ended and came back with the same start is announced again.
+    let AlertStatus { key, phase, since, sent_at, returns, overflow, .. } = alert;
+    // Each repetition has an ID of its own.
+    let repeated = sent_at.as_ref().filter(|_| kind == MessageKind::Repeat);
+    let times = [Some(since), repeated].map(|time| time.map(|time| time.0.as_second()));
+    format!("{key} {} {times:?} {returns} {overflow:?}", *phase as u8)
 }

@@ -1,5 +1,5 @@
-//! The life of an alert, and of the storm, at a receiver: a state machine. [`Life::on`] is the only place that changes a
-//! phase.
+//! The life of an alert at a receiver: a state machine. [`AlertStatus::on`] is the only place that changes a phase. A storm
+//! and a common cause are alerts like that of an incident.
 //!
 //! The arrows out of *Announcing* and *Resolving* are taken when the receiver accepts the message, the others as soon as
 //! their condition holds.
@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::times::whole_seconds;
-use crate::api::{AlertPhase, AlertStatus, StormStatus, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus};
 
-/// What happens to an alert, or to the storm.
+/// What happens to an alert.
 #[derive(Clone, Copy)]
 pub(super) enum Event {
     /// The state was read. It may have been edited, or written with a clock ahead of ours.
@@ -26,7 +26,7 @@ pub(super) enum Event {
     Lasts,
     /// The incident is gone.
     Ended,
-    /// The next message says that it began, or that it still lasts.
+    /// The next message says that it began, that it still lasts, or that a storm has grown.
     Announced,
     /// The next message says that it is over.
     EndAnnounced,
@@ -52,45 +52,14 @@ pub(super) struct Circumstances {
     pub maybe_delivered: bool,
 }
 
-/// The stored state that alerts and the storm have in common.
-pub(super) struct Life<'a> {
-    pub phase: &'a mut AlertPhase,
-    sent_at: &'a mut Option<Time>,
-    began_elsewhere: &'a mut bool,
-    gone_since: &'a mut Option<Time>,
-    pub refused_at: &'a mut Option<Time>,
-    held_back: &'a mut i64,
-}
-
-/// Those of all alerts, and of the storm.
-pub(super) fn all(status: &mut WebhookStatus) -> impl Iterator<Item = Life<'_>> {
-    status.alerts.iter_mut().map(Life::from).chain(status.storm.iter_mut().map(Life::from))
-}
-
-impl<'a> From<&'a mut AlertStatus> for Life<'a> {
-    fn from(alert: &'a mut AlertStatus) -> Self {
-        let AlertStatus { phase, sent_at, began_elsewhere, gone_since, refused_at, held_back, .. } = alert;
-        Self { phase, sent_at, began_elsewhere, gone_since, refused_at, held_back }
-    }
-}
-
-impl<'a> From<&'a mut StormStatus> for Life<'a> {
-    fn from(storm: &'a mut StormStatus) -> Self {
-        let StormStatus { phase, sent_at, began_elsewhere, gone_since, refused_at, held_back, .. } = storm;
-        Self { phase, sent_at, began_elsewhere, gone_since, refused_at, held_back }
-    }
-}
-
-impl Life<'_> {
-    /// Takes the transition for an event, if there is one. Returns whether an incident is there again that had ended.
-    pub fn on(&mut self, event: Event, at: Circumstances) -> bool {
+impl AlertStatus {
+    /// Takes the transition for an event, if there is one.
+    pub(super) fn on(&mut self, event: Event, at: Circumstances) {
         use AlertPhase::{Announcing, Firing, Queued, Resolved, Resolving};
         let (now, maybe_delivered) = (whole_seconds(at.now), at.maybe_delivered);
-        let before = *self.phase;
-        let mut returned = false;
-        *self.phase = match (before, event) {
+        self.phase = match (self.phase, event) {
             (phase, Event::Read) => {
-                for at in [&mut *self.sent_at, self.refused_at, self.gone_since].into_iter().flatten() {
+                for at in [&mut self.sent_at, &mut self.refused_at, &mut self.gone_since].into_iter().flatten() {
                     at.0 = at.0.min(now.0);
                 }
                 // A phase that only another version knows is read as Queued. If something was sent, its end must be sent.
@@ -102,14 +71,16 @@ impl Life<'_> {
             // The receiver may have received the end: it must be delivered before the alert can fire again.
             (Resolving, Event::Lasts | Event::Ended) if maybe_delivered => Resolving,
             (phase, Event::Lasts) => {
-                returned = self.gone_since.take().is_some() || phase == Resolving;
+                let has_returned = self.gone_since.take().is_some() || phase == Resolving;
+                // The incidents of a storm are not known one by one.
+                self.returns = self.returns.saturating_add((has_returned && self.overflow.is_none()).into());
                 if phase == Resolving { Firing } else { phase }
             }
             (phase, Event::Ended) => {
                 self.gone_since.get_or_insert(now);
                 // The pending message must not call it firing. If the receiver may have accepted it, the end is sent, and the
                 // incident begins again if it returns.
-                *self.began_elsewhere |= phase == Announcing && maybe_delivered && self.sent_at.is_none();
+                self.began_elsewhere |= phase == Announcing && maybe_delivered && self.sent_at.is_none();
                 if phase == Announcing { self.before_announcement() } else { phase }
             }
 
@@ -119,13 +90,13 @@ impl Life<'_> {
             (Resolving, Event::LeftOut) => Firing,
 
             (phase @ (Announcing | Firing | Resolving), Event::Accepted) => {
-                (*self.sent_at, *self.began_elsewhere) = (Some(now), false);
+                (self.sent_at, self.began_elsewhere) = (Some(now), false);
                 self.refused_at.take_if(|_| phase.is_pending());
                 if phase == Resolving { Resolved } else { Firing }
             }
             (Announcing, Event::Refused { alone }) => {
                 // If an earlier attempt may have been accepted, the end must be sent, whatever happens before.
-                *self.began_elsewhere |= maybe_delivered;
+                self.began_elsewhere |= maybe_delivered;
                 self.note_refusal(alone, now);
                 self.before_announcement()
             }
@@ -138,7 +109,7 @@ impl Life<'_> {
                 Firing
             }
             (Firing, Event::EndsSilently) => {
-                (*self.sent_at, *self.began_elsewhere) = (Some(now), false);
+                (self.sent_at, self.began_elsewhere) = (Some(now), false);
                 Resolved
             }
             (phase, Event::BeginsAgain) => {
@@ -146,7 +117,7 @@ impl Life<'_> {
                 phase
             }
             (phase, Event::ReceiverChanged) => {
-                *self.held_back = 0;
+                self.held_back = 0;
                 // The phase stays: a queued alert is withdrawn when it is muted, but the end of one that the old receiver was
                 // sent must be sent.
                 if matches!(phase, Firing | Resolving)
@@ -159,26 +130,23 @@ impl Life<'_> {
 
             (phase, _) => phase,
         };
-        returned
-    }
-
-    fn has_begun(&self) -> bool {
-        self.sent_at.is_some() || *self.began_elsewhere
     }
 
     /// The phase before the pending message announced it.
-    fn before_announcement(&self) -> AlertPhase {
+    fn before_announcement(&mut self) -> AlertPhase {
+        // The pending message said how many incidents a storm has. What the receiver was sent before is not stored.
+        self.overflow.iter_mut().for_each(|overflow| overflow.hash.clear());
         if self.has_begun() { AlertPhase::Firing } else { AlertPhase::Queued }
     }
 
     fn note_refusal(&mut self, alone: bool, now: Time) {
         if alone {
-            *self.refused_at = Some(now);
+            self.refused_at = Some(now);
         }
     }
 
     /// It is sent as if it began, but its end is sent whatever happens before.
     fn begin_again(&mut self) {
-        (*self.began_elsewhere, *self.sent_at) = (true, None);
+        (self.began_elsewhere, self.sent_at) = (true, None);
     }
 }

@@ -6,51 +6,25 @@ use crate::{
     spec_error::{SpecError, at_most, in_force, invalid, short_enough},
 };
 
+const PLACEHOLDERS: [&str; 7] = ["namespace", "owner", "ownerKind", "container", "pod", "cluster", "incident"];
+
 /// A validated entry of `spec.links`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTemplate {
     pub name: String,
-    parts: Vec<Part>,
+    /// The URL in parts: a text, and the placeholder that follows it. None follows the last one.
+    parts: Vec<(String, Option<&'static str>)>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Placeholder(Placeholder),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placeholder {
-    Namespace,
-    Owner,
-    OwnerKind,
-    Container,
-    Pod,
-    Cluster,
-    Incident,
-}
-
-impl Placeholder {
-    const ALL: [(&str, Self); 7] = [
-        ("namespace", Self::Namespace),
-        ("owner", Self::Owner),
-        ("ownerKind", Self::OwnerKind),
-        ("container", Self::Container),
-        ("pod", Self::Pod),
-        ("cluster", Self::Cluster),
-        ("incident", Self::Incident),
-    ];
-
-    fn value<'a>(self, incident: &'a Incident, cluster: &'a str) -> &'a str {
-        match self {
-            Self::Namespace => &incident.namespace,
-            Self::Owner => &incident.owner.name,
-            Self::OwnerKind => &incident.owner.kind,
-            Self::Container => &incident.container,
-            Self::Pod => incident.texts.example_pods.first().map_or("", String::as_str),
-            Self::Cluster => cluster,
-            Self::Incident => &incident.key,
-        }
+fn value<'a>(placeholder: &str, incident: &'a Incident, cluster: &'a str) -> &'a str {
+    match placeholder {
+        "namespace" => &incident.namespace,
+        "owner" => &incident.owner.name,
+        "ownerKind" => &incident.owner.kind,
+        "container" => &incident.container,
+        "pod" => incident.texts.example_pods.first().map_or("", String::as_str),
+        "cluster" => cluster,
+        _ => &incident.key,
     }
 }
 
@@ -83,17 +57,17 @@ impl LinkTemplate {
 
     /// The URL for an incident; absent if it is too long.
     pub(super) fn expand(&self, incident: &Incident, cluster: &str) -> Option<String> {
-        let parts = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Placeholder(placeholder) => encode(placeholder.value(incident, cluster)),
-        });
-        let url: String = parts.collect();
+        let mut url = String::new();
+        for (text, placeholder) in &self.parts {
+            url.push_str(text);
+            url.extend(placeholder.map(|placeholder| encode(value(placeholder, incident, cluster))));
+        }
         is_link(&url).then_some(url)
     }
 }
 
 /// Splits a URL at its placeholders.
-fn parse(url: &str) -> Result<Vec<Part>, String> {
+fn parse(url: &str) -> Result<Vec<(String, Option<&'static str>)>, String> {
     let mut parts = Vec::new();
     let mut rest = url;
     // The host must be in the text before the first placeholder: names must not decide where a link leads.
@@ -104,16 +78,16 @@ fn parse(url: &str) -> Result<Vec<Part>, String> {
     }
     while let Some((text, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').ok_or("lacks a } after a {")?;
-        let known = Placeholder::ALL.iter().find(|(known, _)| *known == name);
-        let (_, placeholder) = known.ok_or_else(|| {
-            let known = Placeholder::ALL.map(|(name, _)| format!("{{{name}}}")).join(", ");
+        let placeholder = PLACEHOLDERS.into_iter().find(|known| *known == name).ok_or_else(|| {
+            let known = PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ");
             format!("{:?} is not one of the placeholders {known}", format!("{{{}}}", sanitize::single_line(name, 32)))
         })?;
-        parts.extend([Part::Text(text.to_owned()), Part::Placeholder(*placeholder)]);
+        parts.push((text.to_owned(), Some(placeholder)));
         rest = after;
     }
-    parts.push(Part::Text(rest.to_owned()));
-    let example: String = parts.iter().map(|part| if let Part::Text(text) = part { text } else { "x" }).collect();
+    parts.push((rest.to_owned(), None));
+    let example = parts.iter().flat_map(|(text, placeholder)| [text.as_str(), placeholder.map_or("", |_| "x")]);
+    let example: String = example.collect();
     if is_link(&example) { Ok(parts) } else { Err("must be an http or https URL without credentials".to_owned()) }
 }
 

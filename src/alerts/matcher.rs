@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use arcstr::ArcStr;
-
-use super::Incident;
+use super::{Incident, memory::Seen};
 use crate::{
     api::{Match, MuteMatch, ProblemKind, Severity, TEAM_LENGTH, limits, reason_names},
     glob::{Glob, NamespaceCache},
@@ -86,8 +84,8 @@ impl Matcher {
     }
 
     /// Whether the namespace and the present reason or an earlier one match.
-    pub fn matches_except_owner(&self, incident: &Incident, earlier: &[ArcStr]) -> bool {
-        let mut reasons = [&incident.reason].into_iter().chain(earlier);
+    pub fn matches_except_owner(&self, incident: &Incident, earlier: &[Seen]) -> bool {
+        let mut reasons = [&incident.reason].into_iter().chain(earlier.iter().map(|seen| &seen.reason));
         self.matches_namespace(&incident.namespace) && reasons.any(|reason| self.matches_reason(incident.kind, reason))
     }
 }
@@ -185,7 +183,7 @@ mod tests {
             reasons: texts(&["OOMKilled", "Image"]),
             owners: texts(&["cart*"]),
         };
-        let matches = |matcher: &Matcher, incident: &Incident, earlier: &[ArcStr]| {
+        let matches = |matcher: &Matcher, incident: &Incident, earlier: &[Seen]| {
             matcher.matches_except_owner(incident, earlier) && matcher.matches_owner(&incident.owner.name)
         };
         let matcher = Matcher::of_mute("match", &spec).unwrap();
@@ -196,7 +194,14 @@ mod tests {
             ..Incident::default()
         };
         assert!(matches(&matcher, &incident("shop-eu", "OOMKilled", "cart"), &[]));
-        assert!(matches(&matcher, &incident("bank", "Error", "cart-api"), &["OOMKilled".into()]), "an earlier reason");
+        assert!(
+            matches(
+                &matcher,
+                &incident("bank", "Error", "cart-api"),
+                &[Seen { reason: "OOMKilled".into(), ..Seen::default() }]
+            ),
+            "an earlier reason"
+        );
         assert!(!matches(&matcher, &incident("shop", "OOMKilled", "cart"), &[]));
         assert!(!matches(&matcher, &incident("bank", "Error", "cart"), &[]));
         assert!(!matches(&matcher, &incident("bank", "OOMKilled", "search"), &[]));

@@ -15,12 +15,13 @@ use crate::{
     report::CommonCause,
 };
 
-/// What an incident was while it lasts, each value once. Empty as long as it has not changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Earlier {
-    pub reasons: Vec<ArcStr>,
-    pub severities: Vec<Severity>,
-    pub teams: Vec<ArcStr>,
+/// What an incident is or was while it lasts, of that which `match` selects incidents by and which may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    /// Empty if it is unknown. So is the team, which may also be absent.
+    pub reason: ArcStr,
+    pub severity: Option<Severity>,
+    pub team: ArcStr,
 }
 
 /// Remembers the reasons, severities, teams and common causes of the current incidents from one reconcile to the next.
@@ -34,18 +35,16 @@ pub struct IncidentMemory {
 /// An incident as it was at the last reconcile.
 #[derive(Debug)]
 struct Remembered {
-    reason: ArcStr,
-    severity: Severity,
-    team: ArcStr,
-    /// Absent if it has always been the same: most incidents never change.
-    earlier: Option<Box<Earlier>>,
+    latest: Seen,
+    /// What it was before, each once. Empty if it has always been the same, as most incidents.
+    earlier: Vec<Seen>,
     /// The latest one.
     common_cause: Option<Arc<CommonCause>>,
 }
 
 impl IncidentMemory {
-    /// The limit of remembered reasons, and of teams, for each incident.
-    const LIMIT: usize = 4;
+    /// The limit for each incident.
+    const LIMIT: usize = 8;
     /// How long after a restart a common cause may be unknown, although its incidents are known.
     const SETTLING: Duration = Duration::from_secs(10 * 60);
 
@@ -53,11 +52,11 @@ impl IncidentMemory {
     #[must_use]
     pub fn restored(webhooks: &[Arc<WebhookStatus>], now: Timestamp) -> Self {
         let held_back = webhooks.iter().flat_map(|webhook| &webhook.muted).flat_map(|muted| &muted.incidents);
-        let restored = held_back.filter(|incident| !incident.reason.is_empty());
-        Self {
-            incidents: restored.map(|own| (own.key.as_str().into(), Remembered::restored(&own.reason))).collect(),
-            settled_at: later(now, Self::SETTLING),
-        }
+        let restored = held_back.filter(|incident| !incident.reason.is_empty()).map(|incident| {
+            let latest = Seen { reason: incident.reason.as_str().into(), ..Seen::default() };
+            (incident.key.as_str().into(), Remembered { latest, earlier: Vec::new(), common_cause: None })
+        });
+        Self { incidents: restored.collect(), settled_at: later(now, Self::SETTLING) }
     }
 
     /// When every common cause is known that can be, if that is still to come.
@@ -85,90 +84,33 @@ impl IncidentMemory {
         self.incidents.get(key)?.common_cause.as_ref().map(|common| common.key.as_str())
     }
 
-    /// The reasons that a current incident had, if it had several.
-    pub(super) fn reasons(&self, key: &str) -> &[ArcStr] {
-        self.get(key).map_or(&[], |earlier| &earlier.reasons)
-    }
-
-    fn get(&self, key: &str) -> Option<&Earlier> {
-        self.incidents.get(key)?.earlier.as_deref()
-    }
-
-    /// What a current incident was. A webhook that matched it continues to match it. `alert` is the stored state of the
-    /// incident at the webhook: it lasts longer than this memory, and has values that matched.
-    pub(super) fn earlier(&self, key: &str, alert: Option<&AlertStatus>) -> Earlier {
-        let mut earlier = self.get(key).cloned().unwrap_or_default();
-        if let Some(alert) = alert {
-            earlier.reasons.push(alert.reason.as_str().into());
-            earlier.add_labels(alert);
-        }
-        earlier
+    /// What a current incident was before. A webhook or a silence that matched it continues to match it, because the incident
+    /// is the same.
+    pub(super) fn earlier(&self, key: &str) -> &[Seen] {
+        self.incidents.get(key).map_or(&[], |incident| &incident.earlier)
     }
 }
 
 impl Remembered {
-    /// An incident of which only an earlier reason is known.
-    fn restored(reason: &str) -> Self {
-        let reason = ArcStr::from(reason);
-        let earlier = Earlier { reasons: vec![reason.clone()], ..Earlier::default() };
-        Self {
-            reason,
-            severity: Severity::default(),
-            team: ArcStr::new(),
-            earlier: Some(Box::new(earlier)),
-            common_cause: None,
-        }
-    }
-
     fn new(incident: &Incident, known: Option<Self>) -> Self {
-        let (mut earlier, last_cause) = match known {
-            Some(mut known) => (known.add(incident), known.common_cause),
-            None => (None, None),
-        };
-        if let Some(earlier) = &mut earlier {
-            earlier.add(&incident.reason, incident.severity, &incident.team);
+        let latest =
+            Seen { reason: incident.reason.clone(), severity: Some(incident.severity), team: incident.team.clone() };
+        let common_cause = incident.common_cause.clone();
+        let Some(mut known) = known else { return Self { latest, earlier: Vec::new(), common_cause } };
+        if known.latest != latest && !known.earlier.contains(&known.latest) {
+            known.earlier.truncate(IncidentMemory::LIMIT - 1);
+            known.earlier.push(known.latest);
         }
-        Self {
-            reason: incident.reason.clone(),
-            severity: incident.severity,
-            team: incident.team.clone(),
-            earlier,
-            common_cause: incident.common_cause.clone().or(last_cause),
-        }
-    }
-
-    /// What the incident was so far, unless it has always been the same and still is.
-    fn add(&mut self, incident: &Incident) -> Option<Box<Earlier>> {
-        let is_same =
-            self.reason == incident.reason && self.severity == incident.severity && self.team == incident.team;
-        self.earlier.take().or_else(|| {
-            let mut earlier = Box::<Earlier>::default();
-            earlier.add(&self.reason, self.severity, &self.team);
-            (!is_same).then_some(earlier)
-        })
+        Self { latest, earlier: known.earlier, common_cause: common_cause.or(known.common_cause) }
     }
 }
 
-impl Earlier {
-    fn add(&mut self, reason: &ArcStr, severity: Severity, team: &ArcStr) {
-        remember(&mut self.reasons, reason);
-        remember(&mut self.severities, &severity);
-        if !team.is_empty() {
-            remember(&mut self.teams, team);
-        }
-    }
-
-    /// Adds the severity and the team that an alert was sent with.
-    pub(super) fn add_labels(&mut self, alert: &AlertStatus) {
-        self.severities.extend(alert.severity);
-        self.teams.extend((!alert.team.is_empty()).then(|| ArcStr::from(alert.team.as_str())));
-    }
-}
-
-fn remember<T: Clone + PartialEq>(values: &mut Vec<T>, value: &T) {
-    if !values.contains(value) {
-        values.truncate(IncidentMemory::LIMIT - 1);
-        values.push(value.clone());
+impl Seen {
+    /// The severity and the team that an alert was sent with, and the latest reason by which the webhook matched it: the
+    /// status lasts longer than the memory. That of a common cause is no reason of its members.
+    pub(super) fn of_alert(alert: &AlertStatus) -> Self {
+        let reason = if alert.members.is_empty() { alert.reason.as_str().into() } else { ArcStr::new() };
+        Self { reason, severity: alert.severity, team: alert.team.as_str().into() }
     }
 }
 
@@ -211,23 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn remembers_four_reasons_of_an_incident_until_it_is_gone() {
+    fn remembers_some_reasons_of_an_incident_until_it_is_gone() {
         let mut memory = IncidentMemory::default();
-        for (reason, remembered) in [
-            // As long as nothing has changed, nothing is remembered.
-            ("A", [].as_slice()),
-            ("A", &[]),
-            ("B", &["A", "B"]),
-            ("A", &["A", "B"]),
-            ("C", &["A", "B", "C"]),
-            ("D", &["A", "B", "C", "D"]),
-            ("E", &["A", "B", "C", "E"]),
-        ] {
+        for (reason, earlier) in [("A", &[][..]), ("A", &[]), ("B", &["A"]), ("A", &["A", "B"]), ("C", &["A", "B"])] {
             memory.update(&[incident(reason)]);
-            assert_eq!(memory.earlier("a", None).reasons, remembered, "after {reason}");
+            let known: Vec<_> = memory.earlier("a").iter().map(|seen| seen.reason.as_str()).collect();
+            assert_eq!(known, earlier, "after {reason}");
         }
+        for number in 0..20 {
+            memory.update(&[incident(&number.to_string())]);
+        }
+        let known: Vec<_> = memory.earlier("a").iter().map(|seen| seen.reason.as_str()).collect();
+        assert_eq!(known, ["A", "B", "C", "0", "1", "2", "3", "18"], "the first ones, and the latest");
         memory.update(&[]);
-        assert_eq!(memory.earlier("a", None), Earlier::default());
+        assert_eq!(memory.earlier("a"), []);
     }
 
     #[test]

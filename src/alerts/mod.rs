@@ -1,7 +1,7 @@
 //! Alerts: which receiver is sent which incident, when, and in which format.
 //!
-//! [`plan`] compares a webhook's stored status with the current incidents and decides on the next
-//! [`Notification`]. [`formats`] renders it for its receiver. [`record`] updates the status with the outcome.
+//! [`step`] compares a webhook's stored status with the current incidents and decides on the next [`Notification`].
+//! [`formats`] renders it for its receiver. [`record`] updates the status with the outcome.
 //! [`address`] decides which addresses may be connected to; [`destination`], [`headers`] and [`signature`] parse
 //! values of Secrets. Everything here is pure, except [`mod@delivery`], which reads Secrets, sends and stores.
 
@@ -18,41 +18,40 @@ mod link_template;
 mod matcher;
 mod memory;
 mod mentions;
-mod message_id;
 mod mute;
 mod muted;
 mod notification;
-mod plan;
 mod policy;
 mod record;
 mod refusal;
 pub mod retry;
 mod sanitize;
 pub mod signature;
-mod slots;
+mod space;
+mod state;
+mod step;
 mod storm;
 #[cfg(test)]
 mod testing;
 mod times;
+mod update;
 mod validated_webhook;
-mod webhook_state;
 
 pub use common_cause::Grouped;
-pub use compose::{deletion_notices, resend};
-use compose::{last_messages, open_alerts};
+pub use compose::last_messages;
+use compose::open_alerts;
 pub use formats::{CustomFormat, Pacing, RenderError, Request, render};
-pub use input::PlanInput;
+pub use input::{ObjectInput, StepInput};
 pub use link_template::LinkTemplate;
 pub(crate) use memory::gone_alerts;
 pub use memory::{GoneAlerts, IncidentMemory};
-use message_id::name_unstored;
 pub use mute::{CurrentMutes, MuteRules};
 pub use notification::{Alert, Farewell, Notification, Source, Storm};
-pub use plan::{Plan, plan};
 pub use policy::NotificationPolicy;
 pub(crate) use policy::is_one_namespace;
 pub use record::record;
+pub(crate) use space::alert_bytes;
+pub use step::{Step, step};
 pub use validated_webhook::{EndpointSpec, ValidatedWebhook};
-pub(crate) use webhook_state::alert_bytes;
 
 pub use crate::report::{CommonCause, Incident, Member, Texts};

@@ -17,11 +17,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     Incident,
     mute::{find_mute, mutes_everywhere},
-    refusal, sanitize, storm,
+    refusal, sanitize,
+    state::{WebhookState, is_ongoing},
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::{WebhookState, is_listed, is_ongoing},
 };
-use crate::api::{AlertPhase, AlertStatus, MessageKind, MutedIncident, MutedStatus, StormStatus};
+use crate::api::{AlertStatus, MutedIncident, MutedStatus};
 
 /// The most incidents that the status lists, so that it stays small. The end of each of them is noticed.
 const MAX_INCIDENTS: usize = 16;
@@ -33,11 +33,11 @@ pub(super) fn holds_back(webhook: &WebhookState<'_>, alert: &AlertStatus) -> boo
     if webhook.is_muted(alert) {
         return true;
     }
-    if alert.gone_since.is_none() || webhook.incidents.contains_key(alert.key.as_str()) {
+    if alert.gone_since.is_none() || webhook.lasts(alert) || alert.overflow.is_some() {
         return false;
     }
     let incident = Incident::from(alert);
-    let rules = webhook.mute_rules.active(webhook.now);
+    let rules = webhook.input.mute_rules.active(webhook.input.now);
     // The status has only the keys of a common cause's incidents.
     if alert.members.is_empty() {
         find_mute(&rules, &incident, &[]).is_some()
@@ -68,26 +68,10 @@ pub(super) fn list(webhook: &mut WebhookState<'_>, withdrawn: Vec<MutedIncident>
             muted.incidents.push(incident);
         } else if incident.gone_since.is_some() {
             muted.unlisted_ended = muted.unlisted_ended.saturating_add(1);
-            muted.unlisted_ended_at = Some(whole_seconds(webhook.now));
+            muted.unlisted_ended_at = Some(whole_seconds(webhook.input.now));
         } else {
             muted.unlisted = muted.unlisted.saturating_add(1);
         }
-    }
-}
-
-/// Takes back a pending repetition if everything that it repeats is held back now.
-pub(super) fn withdraw_repetition(webhook: &mut WebhookState<'_>) {
-    let is_repetition = webhook.status.pending.as_ref().is_some_and(|pending| pending.kind == MessageKind::Repeat);
-    if !is_repetition || webhook.mutes.is_empty() || webhook.may_be_delivered() {
-        return;
-    }
-    let single = webhook.policy.pacing.single_incident;
-    let is_included = |alert: &AlertStatus| alert.phase == AlertPhase::Announcing || !single && is_listed(alert);
-    let alert = webhook.status.alerts.iter().any(|alert| is_included(alert) && !webhook.is_muted(alert));
-    let is_included = |storm: &StormStatus| storm.phase == AlertPhase::Announcing || !single && storm::lasts(storm);
-    let storm = webhook.status.storm.as_ref().is_some_and(is_included);
-    if !alert && (!storm || storm::is_muted(webhook)) {
-        webhook.drop_pending();
     }
 }
 
@@ -105,10 +89,9 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     let previous = previous.unwrap_or_default();
     let held: HashSet<&str> = webhook.muted.iter().flat_map(|incident| keys(incident)).collect();
     let current: HashMap<&str, &Incident> =
-        webhook.current.iter().map(|incident| (incident.key.as_str(), incident)).collect();
-    let is_due =
-        |incident: &Incident| webhook.policy.due_at(incident, webhook.now).is_some_and(|due| due <= webhook.now);
-    let keep_for = webhook.policy.keep_firing_for(0);
+        webhook.input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
+    let (input, now) = (webhook.input, webhook.input.now);
+    let keep_for = input.policy.keep_firing_for(0);
 
     let mut unlisted = Unlisted::of(&previous);
     let mut ended = previous.ended.max(0);
@@ -122,15 +105,15 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
             }
         } else if let Some(current) = current.get(incident.key.as_str()) {
             // It is sent now. But if it has just returned, it may still end unsent.
-            if is_due(current) {
+            if input.is_due(current) {
                 continue;
             }
             incident.gone_since = None;
         } else {
-            let now = whole_seconds(webhook.now);
+            let now = whole_seconds(now);
             // The stored time may come from a clock that was ahead.
             incident.gone_since = Some(incident.gone_since.filter(|gone| gone.0 <= now.0).unwrap_or(now));
-            if has_elapsed(incident.gone_since.as_ref(), keep_for, webhook.now) {
+            if has_elapsed(incident.gone_since.as_ref(), keep_for, input.now) {
                 ended = ended.saturating_add(1);
                 continue;
             }
@@ -144,12 +127,15 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
         let sent = sent_keys(webhook);
         let is_left = |incident: &&Incident| {
             let key = incident.key.as_str();
-            !held.contains(key) && !listed.contains(key) && !sent.contains(key) && webhook.matches(incident)
+            !held.contains(key)
+                && !listed.contains(key)
+                && !sent.contains(key)
+                && input.policy.matches(incident, input.memory.earlier(key))
         };
         let (released, young): (Vec<&Incident>, Vec<&Incident>) =
-            webhook.current.iter().filter(is_left).partition(|incident| is_due(incident));
-        unlisted.update(others.len(), released.len(), webhook.now);
-        ended = ended.saturating_add(unlisted.take_ended(young.len(), keep_for, webhook.now));
+            input.incidents.iter().filter(is_left).partition(|incident| input.is_due(incident));
+        unlisted.update(others.len(), released.len(), input.now);
+        ended = ended.saturating_add(unlisted.take_ended(young.len(), keep_for, input.now));
     }
     others.sort_unstable();
     let free = MAX_INCIDENTS.saturating_sub(incidents.len());
@@ -239,11 +225,11 @@ fn sent_keys<'a>(webhook: &'a WebhookState<'_>) -> HashSet<&'a str> {
 /// When the update may have another result although the incidents do not change.
 pub(super) fn wakes_at<'a>(webhook: &'a WebhookState<'_>) -> impl Iterator<Item = Option<Timestamp>> + 'a {
     let ended = webhook.status.muted.iter().flat_map(|muted| &muted.incidents);
-    let ended = ended.map(|incident| elapses_at(incident.gone_since.as_ref(), webhook.policy.keep_firing_for(0)));
+    let ended = ended.map(|incident| elapses_at(incident.gone_since.as_ref(), webhook.input.policy.keep_firing_for(0)));
     let unlisted = webhook
         .status
         .muted
         .iter()
-        .map(|muted| elapses_at(muted.unlisted_ended_at.as_ref(), webhook.policy.keep_firing_for(0)));
+        .map(|muted| elapses_at(muted.unlisted_ended_at.as_ref(), webhook.input.policy.keep_firing_for(0)));
     webhook.mutes.values().map(|mute| Some(mute.until)).chain(ended).chain(unlisted)
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Incident, Texts, link_template::LinkTemplate};
 use crate::api::{AlertStatus, Detail, MessageKind, NamespacedName, Owner, Severity};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notification {
     /// Unique for each message, and the same for all attempts.
     pub id: String,
@@ -49,7 +49,7 @@ pub struct Notification {
 }
 
 /// The object that alerts come from. Its UID separates objects of the same name in two clusters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub object: NamespacedName,
     /// Empty if unknown, as in a test message.
@@ -154,35 +154,15 @@ impl Notification {
         };
         let alert = Alert { incident, first_severity: Severity::Info, ..Alert::default() };
         Self {
-            reasons: vec![(alert.reason.to_string(), 1)],
-            started: vec![alert],
-            ..Self::empty(id, MessageKind::Test, source, webhook, now)
-        }
-    }
-
-    /// A message about nothing.
-    pub(super) fn empty(id: String, kind: MessageKind, source: Source, webhook: String, now: Timestamp) -> Self {
-        Self {
             id,
-            kind,
+            kind: MessageKind::Test,
             source,
             webhook,
             created: now,
             now,
-            detail: Detail::Full,
-            started: Vec::new(),
-            ongoing: Vec::new(),
-            omitted: 0,
-            unsent: 0,
-            ending: 0,
-            refused: 0,
-            muted: 0,
-            ended_while_muted: 0,
-            resolved: Vec::new(),
-            storm: None,
-            reasons: Vec::new(),
-            mentions: Vec::new(),
-            farewell: None,
+            reasons: vec![(alert.reason.to_string(), 1)],
+            started: vec![alert],
+            ..Self::default()
         }
     }
 

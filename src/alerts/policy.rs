@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use arcstr::ArcStr;
 use jiff::Timestamp;
 
 use super::{
@@ -10,7 +9,7 @@ use super::{
     formats::{CustomFormat, Pacing, Receiver, receiver},
     link_template::LinkTemplate,
     matcher::Matcher,
-    memory::Earlier,
+    memory::Seen,
     mentions::Mentions,
     times::later,
 };
@@ -93,29 +92,30 @@ impl NotificationPolicy {
     /// Whether the receiver is sent an incident. A webhook that matched what the incident was earlier continues to match,
     /// because the incident is the same.
     #[must_use]
-    pub(super) fn matches(&self, incident: &Incident, earlier: &Earlier) -> bool {
+    pub(super) fn matches(&self, incident: &Incident, earlier: &[Seen]) -> bool {
         incident.is_of_spec
-            || self.matching_reason(incident, &earlier.reasons).is_some()
-                && self.matching_severity(incident, &earlier.severities).is_some()
-                && self.matching_team(incident, &earlier.teams).is_some()
+            || self.matching_reason(incident, earlier).is_some()
+                && self.matching_severity(incident, earlier).is_some()
+                && self.matching_team(incident, earlier).is_some()
     }
 
     /// The severity that matches: the current one if possible, otherwise an earlier one.
-    pub(super) fn matching_severity(&self, incident: &Incident, earlier: &[Severity]) -> Option<Severity> {
-        let mut known = [&incident.severity].into_iter().chain(earlier).copied();
+    pub(super) fn matching_severity(&self, incident: &Incident, earlier: &[Seen]) -> Option<Severity> {
+        let mut known = [incident.severity].into_iter().chain(earlier.iter().filter_map(|seen| seen.severity));
         known.find(|severity| self.matcher.matches_severity(*severity))
     }
 
     /// The team that matches: the current one if possible, otherwise an earlier one. It is empty if it is unknown.
-    pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a ArcStr> {
-        [&incident.team].into_iter().chain(earlier).find(|team| self.matcher.matches_team(team))
+    pub(super) fn matching_team<'a>(&self, incident: &'a Incident, earlier: &'a [Seen]) -> Option<&'a str> {
+        let mut known = [&incident.team].into_iter().chain(earlier.iter().map(|seen| &seen.team));
+        known.find(|team| self.matcher.matches_team(team)).map(|team| team.as_str())
     }
 
     /// The reason that matches: the current one if possible, otherwise an earlier one.
-    pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [ArcStr]) -> Option<&'a str> {
-        let mut reasons = [&incident.reason].into_iter().chain(earlier).map(ArcStr::as_str);
-        let matching = reasons.find(|reason| self.matcher.matches_reason(incident.kind, reason));
-        matching.filter(|_| self.matches_namespace(incident))
+    pub(super) fn matching_reason<'a>(&self, incident: &'a Incident, earlier: &'a [Seen]) -> Option<&'a str> {
+        let mut known = [&incident.reason].into_iter().chain(earlier.iter().map(|seen| &seen.reason));
+        let matching = known.find(|reason| self.matcher.matches_reason(incident.kind, reason));
+        matching.filter(|_| self.matches_namespace(incident)).map(|reason| reason.as_str())
     }
 
     pub(super) fn matches_namespace(&self, incident: &Incident) -> bool {
@@ -192,8 +192,8 @@ mod tests {
         for name in names {
             spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
             let policy = NotificationPolicy::new(0, &spec).unwrap();
-            assert!(names.iter().all(|reason| policy.matches(&of(reason), &Earlier::default())));
-            assert!(!policy.matches(&of("OOMKilled"), &Earlier::default()), "{name}");
+            assert!(names.iter().all(|reason| policy.matches(&of(reason), &[])));
+            assert!(!policy.matches(&of("OOMKilled"), &[]), "{name}");
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let policy = NotificationPolicy::new(0, &spec).unwrap();
         let matches = |is_of_spec| {
             let incident = Incident { namespace: "ops".into(), is_of_spec, ..Incident::default() };
-            policy.matches(&incident, &Earlier::default())
+            policy.matches(&incident, &[])
         };
         assert!(matches(true) && !matches(false));
     }
@@ -218,7 +218,7 @@ mod tests {
         spec.match_ = Some(Match { teams: Some(teams), ..Match::default() });
         let matches = |spec: &Webhook, team: &str| {
             let incident = Incident { team: team.into(), ..Incident::default() };
-            NotificationPolicy::new(0, spec).unwrap().matches(&incident, &Earlier::default())
+            NotificationPolicy::new(0, spec).unwrap().matches(&incident, &[])
         };
         for (team, expected) in [("web", true), ("web2", false), ("Shop_eu.1", true), ("shop_eu", false), ("", false)] {
             assert_eq!(matches(&spec, team), expected, "{team:?}");

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    lifecycle::{Circumstances, Event, Life},
+    lifecycle::{Circumstances, Event},
     notification::{Alert, Notification},
     refusal,
     retry::{self, AttemptOutcome, Failures, RetryDecision},
@@ -93,31 +93,24 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
     // A repetition counts the firing alerts that it has no space to name: they are repeated too.
     let repeats_all = sent.kind == MessageKind::Repeat && sent.omitted > 0 && !is_part;
     let at = Circumstances { now, maybe_delivered: false };
-    for alert in &mut state.alerts {
+    for alert in state.alerts_and_storm_mut() {
         let named = |alerts: &[Alert]| alerts.iter().any(|named| named.key == alert.key);
         let is_sent = match alert.phase {
+            AlertPhase::Queued | AlertPhase::Resolved => false,
+            _ if alert.overflow.is_some() => sent.storm.is_some(),
             AlertPhase::Announcing => named(&sent.started),
             AlertPhase::Resolving => named(&sent.resolved),
             AlertPhase::Firing => {
                 let is_repeated = alert.refused_at.is_none() && (alert.sent_at.is_some() || !alert.began_elsewhere);
                 repeats_all && is_repeated || named(&sent.ongoing)
             }
-            AlertPhase::Queued | AlertPhase::Resolved => false,
         };
         if is_sent {
-            Life::from(alert).on(Event::Accepted, at);
+            alert.on(Event::Accepted, at);
         }
     }
+    state.storm.take_if(|storm| storm.phase == AlertPhase::Resolved);
     record_mentions(state, sent, now);
-    let Some(storm) = &mut state.storm else { return };
-    match storm.phase {
-        AlertPhase::Resolving => state.storm = None,
-        AlertPhase::Announcing | AlertPhase::Firing if sent.storm.is_some() => {
-            Life::from(&mut *storm).on(Event::Accepted, at);
-            storm.refused_at = None;
-        }
-        _ => {}
-    }
 }
 
 /// Keeps what the message said about incidents that were held back with the alert that said it.

@@ -17,13 +17,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    lifecycle::{self, Circumstances, Event, Life},
+    lifecycle::{Circumstances, Event},
     notification::Notification,
     policy::NotificationPolicy,
+    state::{WebhookState, is_ongoing},
     times::{elapses_at, has_elapsed, whole_seconds},
-    webhook_state::WebhookState,
 };
-use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, StormStatus, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
 
 /// How long an incident that the receiver refused alone is not sent again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30 * 60);
@@ -68,7 +68,7 @@ fn less(detail: Detail) -> Option<Detail> {
 
 /// Takes the message apart, or marks the only incident that it is about.
 fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> bool {
-    let included = lifecycle::all(state).filter(|own| own.phase.is_pending()).count();
+    let included = state.alerts_and_storm().filter(|alert| alert.phase.is_pending()).count();
     if included == 0 {
         // A repetition, which names nothing at this detail. Its alerts are repeated in parts that name them.
         let repeated = state.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
@@ -88,7 +88,7 @@ fn split(state: &mut WebhookStatus, pending: PendingMessage, now: Timestamp) -> 
         }
     }
     let at = Circumstances { now, maybe_delivered: pending.maybe_delivered };
-    lifecycle::all(state).for_each(|mut life| _ = life.on(Event::Refused { alone: included == 1 }, at));
+    state.alerts_and_storm_mut().for_each(|alert| alert.on(Event::Refused { alone: included == 1 }, at));
     true
 }
 
@@ -102,15 +102,9 @@ fn half(number: usize) -> i64 {
 fn announce_again(state: &mut WebhookStatus, now: Timestamp) {
     let at = Circumstances { now, maybe_delivered: false };
     let mut number = 0;
-    let lasts = |alert: &&mut AlertStatus| {
-        alert.phase == AlertPhase::Firing && alert.refused_at.is_none() && alert.gone_since.is_none()
-    };
-    for alert in state.alerts.iter_mut().filter(lasts) {
-        Life::from(alert).on(Event::BeginsAgain, at);
+    for alert in state.alerts_and_storm_mut().filter(|alert| is_ongoing(alert) && alert.refused_at.is_none()) {
+        alert.on(Event::BeginsAgain, at);
         number += 1;
-    }
-    if let Some(storm) = state.storm.as_mut().filter(|storm| storm.phase == AlertPhase::Firing) {
-        Life::from(storm).on(Event::BeginsAgain, at);
     }
     state.part_size = half(number);
     state.resend_detail = Detail::Full;
@@ -134,8 +128,7 @@ pub(super) fn on_accepted(state: &mut WebhookStatus, sent: &Notification, now: T
     if was_refusing_all {
         // Another incident was accepted. Those that were refused before are due again, one at a time.
         let due = whole_seconds(now.checked_sub(RETRY_INTERVAL).unwrap_or(now));
-        state.alerts.iter_mut().filter_map(|alert| alert.refused_at.as_mut()).for_each(|at| *at = due.clone());
-        state.storm.iter_mut().filter_map(|storm| storm.refused_at.as_mut()).for_each(|at| *at = due.clone());
+        state.alerts_and_storm_mut().filter_map(|alert| alert.refused_at.as_mut()).for_each(|at| *at = due.clone());
         state.part_size = state.part_size.max(1);
     }
     let doubled = state.part_size.saturating_mul(2);
@@ -160,25 +153,21 @@ fn refuses_all(state: &WebhookStatus) -> bool {
 
 /// Forgets what the receiver refused, because the webhook or its Secret has changed.
 pub(super) fn forget(state: &mut WebhookStatus) {
-    lifecycle::all(state).for_each(|own| *own.refused_at = None);
+    state.alerts_and_storm_mut().for_each(|alert| alert.refused_at = None);
     (state.part_size, state.resend_detail, state.last_refusal) = (0, Detail::Full, None);
     state.accepts_others = false;
 }
 
-/// The incidents that the receiver refuses, and whether it refuses the number of those in a storm.
-pub(super) fn refused(state: &WebhookStatus) -> (impl Iterator<Item = &AlertStatus>, bool) {
-    let is_refused = |alert: &&AlertStatus| alert.refused_at.is_some() && alert.phase != AlertPhase::Resolved;
-    let storm = state.storm.as_ref().is_some_and(|storm| storm.refused_at.is_some());
-    (state.alerts.iter().filter(is_refused), storm)
+/// The alerts that the receiver refuses.
+pub(super) fn refused(state: &WebhookStatus) -> impl Iterator<Item = &AlertStatus> {
+    state.alerts_and_storm().filter(|alert| alert.refused_at.is_some() && alert.phase != AlertPhase::Resolved)
 }
 
 /// Drops the words of the receiver as soon as it refuses nothing any more.
 pub(super) fn clean_up(state: &mut WebhookStatus) {
-    let is_any_refused = {
-        let (mut alerts, storm) = refused(state);
-        storm || alerts.next().is_some()
-    };
-    if !is_any_refused && let Some(refusal) = state.last_refusal.take() {
+    if refused(state).next().is_none()
+        && let Some(refusal) = state.last_refusal.take()
+    {
         // Nothing is left that could show that the receiver works.
         state.last_error.take_if(|error| *error == refusal);
     }
@@ -195,29 +184,16 @@ pub(super) fn waits(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     let Some(refused) = &alert.refused_at else { return false };
     // The end of its incident is another message, which may be accepted.
     let is_new_end = webhook.is_resolved(alert) && alert.gone_since.as_ref().is_some_and(|gone| gone.0 > refused.0);
-    !is_new_end && retry_at(&webhook.status, alert).is_some_and(|at| at > webhook.now)
+    !is_new_end && retry_at(&webhook.status, alert).is_some_and(|at| at > webhook.input.now)
 }
 
 /// When a refused alert is sent again at the latest.
 pub(super) fn retry_at(state: &WebhookStatus, alert: &AlertStatus) -> Option<Timestamp> {
     let refused_at = alert.refused_at.as_ref()?;
-    if refuses_all(state) { probe_at(state) } else { elapses_at(Some(refused_at), RETRY_INTERVAL) }
-}
-
-/// The same for the storm. It is only probed if there is no alert to probe, because its message is the larger one.
-pub(super) fn storm_retry_at(state: &WebhookStatus, storm: &StormStatus) -> Option<Timestamp> {
-    let refused_at = storm.refused_at.as_ref()?;
-    let is_probed = refuses_all(state) && refused(state).0.next().is_none();
-    if is_probed { probe_at(state) } else { elapses_at(Some(refused_at), RETRY_INTERVAL) }
-}
-
-fn probe_at(state: &WebhookStatus) -> Option<Timestamp> {
+    if !refuses_all(state) {
+        return elapses_at(Some(refused_at), RETRY_INTERVAL);
+    }
     elapses_at(state.last_refusal.as_ref().map(|refusal| &refusal.time), PROBE_INTERVAL)
-}
-
-/// Whether the storm is not sent at present because the receiver refused it.
-pub(super) fn storm_waits(webhook: &WebhookState<'_>, storm: &StormStatus) -> bool {
-    storm_retry_at(&webhook.status, storm).is_some_and(|at| at > webhook.now)
 }
 
 /// Whether the end of an incident was refused for so long that it is given up.
@@ -228,7 +204,7 @@ pub(super) fn is_end_given_up(alert: &AlertStatus, now: Timestamp) -> bool {
 /// How many incidents the next message may report.
 pub(super) fn part_size(webhook: &WebhookState<'_>) -> usize {
     match usize::try_from(webhook.status.part_size) {
-        _ if webhook.policy.pacing.single_incident => 1,
+        _ if webhook.input.policy.pacing.single_incident => 1,
         Ok(size) if size > 0 => size,
         _ => usize::MAX,
     }
@@ -245,7 +221,7 @@ pub(super) fn group_interval(state: &WebhookStatus, policy: &NotificationPolicy)
 /// How much a new message about the marked alerts contains at first.
 pub(super) fn detail(state: &WebhookStatus) -> Detail {
     let is_refused = |alert: &AlertStatus| alert.refused_at.is_some() && alert.phase.is_pending();
-    let is_retried = state.alerts.iter().any(is_refused);
+    let is_retried = state.alerts_and_storm().any(is_refused);
     if state.part_size > 0 || is_retried { Detail::Names } else { Detail::Full }
 }
 

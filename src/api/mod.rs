@@ -49,8 +49,8 @@ pub use status::{
 pub(crate) use stored_object::StoredObject;
 pub(crate) use webhook_status::ALERT_BYTES;
 pub use webhook_status::{
-    AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, PendingMessage,
-    StormStatus, WebhookStatus,
+    AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, Overflow,
+    PendingMessage, WebhookStatus,
 };
 
 /// For reading `Orchestr` objects without a schema, because an object may have been stored under an older CRD.

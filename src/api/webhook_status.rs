@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Cause, Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
 
@@ -74,8 +74,10 @@ pub struct WebhookStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub alerts: Vec<AlertStatus>,
     /// A summary of the incidents that are too many to be sent individually.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
-    pub storm: Option<StormStatus>,
+    #[serde(default, deserialize_with = "StormStatus::read", serialize_with = "StormStatus::write")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<StormStatus>")]
+    pub storm: Option<AlertStatus>,
     /// The incidents that silences and quiet hours hold back. Absent if there are none.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub muted: Option<MutedStatus>,
@@ -131,6 +133,31 @@ pub struct MutedStatus {
     /// When the last of them ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlisted_ended_at: Option<Time>,
+}
+
+impl WebhookStatus {
+    /// The alerts, and the storm, which is one as well.
+    pub(crate) fn alerts_and_storm(&self) -> impl Iterator<Item = &AlertStatus> {
+        self.alerts.iter().chain(&self.storm)
+    }
+
+    pub(crate) fn alerts_and_storm_mut(&mut self) -> impl Iterator<Item = &mut AlertStatus> {
+        self.alerts.iter_mut().chain(&mut self.storm)
+    }
+
+    /// Whether the receiver may consider an alert firing.
+    pub(crate) fn may_be_open(&self, alert: &AlertStatus) -> bool {
+        match alert.phase {
+            AlertPhase::Firing | AlertPhase::Resolving => true,
+            AlertPhase::Announcing => alert.has_begun() || self.may_be_delivered(),
+            AlertPhase::Queued | AlertPhase::Resolved => false,
+        }
+    }
+
+    /// Whether the receiver may already have received the pending message.
+    pub(crate) fn may_be_delivered(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.in_flight || pending.maybe_delivered)
+    }
 }
 
 impl MutedStatus {
@@ -193,8 +220,10 @@ pub struct PendingMessage {
 
 open_enum! {
     /// The purpose of a message.
+    #[derive(Default)]
     pub enum MessageKind {
         /// An incident began. The message may also contain resolved incidents.
+        #[default]
         Firing,
         /// An incident was resolved.
         Resolved,
@@ -290,9 +319,52 @@ pub struct AlertStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub members: Vec<String>,
+    /// The incidents that a storm stands for; absent for other alerts. A storm is stored as a [`StormStatus`].
+    #[serde(skip)]
+    pub overflow: Option<Overflow>,
+}
+
+/// The incidents of a storm, which are too many to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// How many they were in the last message, or are in the pending one.
+    pub count: u64,
+    /// A hash of their keys; empty if the receiver was not sent this number.
+    pub hash: String,
 }
 
 impl AlertStatus {
+    /// An alert that nothing was sent about.
+    pub(crate) fn queued(key: &str, since: Time) -> Self {
+        Self {
+            key: key.to_owned(),
+            namespace: String::new(),
+            owner: Owner::default(),
+            container: String::new(),
+            kind: ProblemKind::default(),
+            reason: String::new(),
+            cause: Cause::Unknown,
+            severity: None,
+            team: String::new(),
+            since,
+            phase: AlertPhase::Queued,
+            sent_at: None,
+            began_elsewhere: false,
+            gone_since: None,
+            returns: 0,
+            refused_at: None,
+            held_back: 0,
+            controllers: Vec::new(),
+            members: Vec::new(),
+            overflow: None,
+        }
+    }
+
+    /// A storm that nothing was sent about.
+    pub(crate) fn storm(since: Time, severity: Option<Severity>, overflow: Overflow) -> Self {
+        Self { severity, overflow: Some(overflow), ..Self::queued("storm", since) }
+    }
+
     /// Whether this receiver or an earlier one was sent that the incident began.
     pub(crate) fn has_begun(&self) -> bool {
         self.sent_at.is_some() || self.began_elsewhere
@@ -322,43 +394,73 @@ impl AlertPhase {
     }
 }
 
-/// The incidents that are not sent individually; messages contain only their number.
+/// The incidents that are not sent individually; messages contain only their number. In memory, a storm is an [`AlertStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StormStatus {
+struct StormStatus {
     /// When the incidents became too many.
-    pub since: Time,
+    since: Time,
     /// The number of incidents in the last message, or in the pending one.
-    pub count: i64,
+    count: i64,
     /// A hash of their keys, to detect changes.
-    pub members: String,
+    members: String,
     /// The highest severity of these incidents when their number was first sent, which stays the label of the alert.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
-    pub severity: Option<Severity>,
+    severity: Option<Severity>,
     /// What was sent to the receiver: Queued (nothing yet), Announcing, Firing, Resolving or Resolved.
-    pub phase: AlertPhase,
+    phase: AlertPhase,
     /// When the receiver last accepted a message with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent_at: Option<Time>,
+    sent_at: Option<Time>,
     /// An earlier receiver was sent a number, but this one was not. So their end is sent, whatever happens before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub began_elsewhere: bool,
+    began_elsewhere: bool,
     /// When the receiver last refused a message about this number alone, as of an alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused_at: Option<Time>,
+    refused_at: Option<Time>,
     /// How many other incidents began and ended while they were held back, as of an alert.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub held_back: i64,
+    held_back: i64,
     /// When the last of these incidents ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gone_since: Option<Time>,
+    gone_since: Option<Time>,
 }
 
 impl StormStatus {
-    /// As of an alert.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.sent_at.is_some() || self.began_elsewhere
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AlertStatus>, D::Error> {
+        let read: Option<Self> = lenient::or_default(deserializer)?;
+        Ok(read.map(|storm| {
+            let overflow = Overflow { count: u64::try_from(storm.count).unwrap_or_default(), hash: storm.members };
+            AlertStatus {
+                phase: storm.phase,
+                sent_at: storm.sent_at,
+                began_elsewhere: storm.began_elsewhere,
+                refused_at: storm.refused_at,
+                held_back: storm.held_back,
+                gone_since: storm.gone_since,
+                ..AlertStatus::storm(storm.since, storm.severity, overflow)
+            }
+        }))
+    }
+
+    fn write<S: Serializer>(alert: &Option<AlertStatus>, serializer: S) -> Result<S::Ok, S::Error> {
+        let storm = alert.as_ref().and_then(|alert| {
+            let Overflow { count, hash } = alert.overflow.as_ref()?;
+            Some(Self {
+                since: alert.since.clone(),
+                count: i64::try_from(*count).unwrap_or(i64::MAX),
+                members: hash.clone(),
+                severity: alert.severity,
+                phase: alert.phase,
+                sent_at: alert.sent_at.clone(),
+                began_elsewhere: alert.began_elsewhere,
+                refused_at: alert.refused_at.clone(),
+                held_back: alert.held_back,
+                gone_since: alert.gone_since.clone(),
+            })
+        });
+        storm.serialize(serializer)
     }
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use orchestr::{
     alerts::{
-        CurrentMutes, GoneAlerts, IncidentMemory, MuteRules, NotificationPolicy, PlanInput, Source, plan, record,
-        retry::AttemptOutcome,
+        CurrentMutes, GoneAlerts, IncidentMemory, MuteRules, NotificationPolicy, ObjectInput, Source, StepInput,
+        record, retry::AttemptOutcome, step,
     },
     api::{NamespacedName, Webhook, WebhookStatus},
 };
@@ -63,26 +63,32 @@ impl Receiver {
         let incidents = replayed.incidents.clone();
         self.memory.update(&incidents);
         loop {
-            let decided = plan(
+            let object = ObjectInput {
+                source: &self.source,
+                incidents: &incidents,
+                incidents_known: true,
+                memory: &self.memory,
+                gone: &GoneAlerts::default(),
+                mute_rules: &MuteRules::default(),
+                mutes: &CurrentMutes::default(),
+                bytes: 64 * 1024,
+                is_unstored: false,
+                now: replayed.now,
+            };
+            let decided = step(
                 &self.stored,
-                &PlanInput {
-                    source: &self.source,
+                &StepInput {
+                    object,
                     policy: &self.policy,
-                    incidents: &incidents,
-                    memory: &self.memory,
-                    gone: &GoneAlerts::default(),
-                    mute_rules: &MuteRules::default(),
-                    mutes: &CurrentMutes::default(),
                     config: "c",
                     receiver: Some("r"),
+                    can_resend: false,
                     last_sent: self.last_sent,
-                    bytes: 64 * 1024,
-                    now: replayed.now,
                 },
             );
             self.stored = decided.state;
             replayed.wake = decided.wake;
-            let Some(message) = decided.send else { return };
+            let Some(message) = decided.message else { return };
             let t = replayed.now.duration_since(replayed.start).as_secs();
             let named = |word: &str, alerts: &[orchestr::alerts::Alert]| -> Vec<String> {
                 let name =

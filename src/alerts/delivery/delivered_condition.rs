@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
     alerts::{refusal, sanitize},
-    api::{MutedStatus, WebhookStatus, condition, reason},
+    api::{AlertStatus, MutedStatus, WebhookStatus, condition, reason},
 };
 
 /// In UTF-16 code units.
@@ -94,12 +94,14 @@ fn summarize_delivery(webhooks: &[WebhookSummary<'_>]) -> Option<(&'static str, 
 fn summarize_refused(webhook: &WebhookStatus) -> String {
     /// How many incidents are named.
     const NAMED: usize = 3;
-    let (alerts, storm) = refusal::refused(webhook);
-    let names: Vec<String> = alerts
-        .map(|alert| [alert.namespace.as_str(), "/", &alert.owner.kind, " ", &alert.owner.name].concat())
-        .map(|name| name.trim_start_matches('/').to_owned())
-        .chain(storm.then(|| "the problems that are too many to list".to_owned()))
-        .collect();
+    let name = |alert: &AlertStatus| match &alert.overflow {
+        Some(_) => "the problems that are too many to list".to_owned(),
+        None => {
+            let name = [alert.namespace.as_str(), "/", &alert.owner.kind, " ", &alert.owner.name].concat();
+            name.trim_start_matches('/').to_owned()
+        }
+    };
+    let names: Vec<String> = refusal::refused(webhook).map(name).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let named = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     alerts::{
-        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Plan, PlanInput,
-        Source, ValidatedWebhook, deletion_notices, name_unstored, plan, record, resend, retry::AttemptOutcome,
+        EndpointSpec, Farewell, Notification, ObjectInput, Step, StepInput, ValidatedWebhook, last_messages, record,
+        retry::AttemptOutcome, step,
     },
     api::{AlertPhase, AlertStatus, MessageKind, WebhookStatus},
     backoff::Backoff,
@@ -32,25 +32,6 @@ const READ_RETRY: Duration = Duration::from_secs(5);
 const READ_RETRY_MAX: Duration = Duration::from_secs(60);
 /// How many reads in a row fail before this is reported. A single one is usually repeated with success.
 const UNANSWERED_READS: u32 = 2;
-
-/// The incidents of the webhook's object.
-#[derive(Clone, Copy)]
-pub(super) struct ObjectInput<'a> {
-    pub source: &'a Source,
-    /// All incidents. If they are not known at present, those that were known last.
-    pub incidents: &'a [Incident],
-    pub incidents_known: bool,
-    pub memory: &'a IncidentMemory,
-    pub gone: &'a GoneAlerts,
-    pub mute_rules: &'a MuteRules,
-    pub mutes: &'a CurrentMutes,
-    /// How many bytes of the status the webhook's state may take.
-    pub bytes: usize,
-    /// Whether messages are sent although their state cannot be stored.
-    pub is_unstored: bool,
-    /// By the cluster's clock.
-    pub wall: Timestamp,
-}
 
 pub(super) struct WebhookQueue {
     pub webhook: ValidatedWebhook,
@@ -83,7 +64,7 @@ enum Stage {
     Sending(String),
 }
 
-/// What remains of a [`Plan`] until it is stored.
+/// What remains of a [`Step`] until it is stored.
 struct Decision {
     /// That of the queue if they are equal.
     state: Arc<WebhookStatus>,
@@ -181,26 +162,15 @@ impl WebhookQueue {
         }
         self.stage = Stage::Idle;
         self.convert_receiver();
-        if let Some(action) = self.resend(input, now) {
-            return action;
-        }
-        // A webhook whose spec is wrong keeps its alerts as they are, because it is not known which it should have.
-        let is_wrong = self.webhook.endpoint.wrong.is_some();
-        if self.secrets.latest.is_none() || !input.incidents_known || is_wrong {
-            return Action::Wait;
-        }
-        let Plan { mut state, mut send, wake } = plan(&self.base, &self.plan_input(input));
-        self.wake = self.wake.into_iter().chain(wake).min();
-        if send.is_some() && !self.may_use_secrets(now) {
+        let Step { state, message, wake } = step(&self.base, &self.step_input(input));
+        self.wake = wake;
+        if message.is_some() && !self.may_use_secrets(now) {
             return self.read_secrets();
-        }
-        if input.is_unstored {
-            name_unstored(&self.base, &mut state, send.as_mut(), input.source);
         }
         let state = if state == *self.base { Arc::clone(&self.base) } else { Arc::new(state) };
         let is_stored = stored == Some(&state) && state == self.base;
-        match send {
-            Some(message) if is_stored || input.is_unstored => {
+        match message {
+            Some(message) if is_stored || input.is_unstored || message.kind == MessageKind::Resend => {
                 self.base = state;
                 self.stage = Stage::Sending(message.id.clone());
                 Action::Send(Box::new(message))
@@ -212,36 +182,18 @@ impl WebhookQueue {
         }
     }
 
-    fn plan_input<'a>(&'a self, input: &ObjectInput<'a>) -> PlanInput<'a> {
+    fn step_input<'a>(&'a self, input: &ObjectInput<'a>) -> StepInput<'a> {
         let secrets = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
-        PlanInput {
-            source: input.source,
+        // A webhook whose spec is wrong keeps its alerts as they are, because it is not known which it should have.
+        let is_known = secrets.is_some() && self.webhook.endpoint.wrong.is_none();
+        StepInput {
+            object: ObjectInput { incidents_known: input.incidents_known && is_known, ..*input },
             policy: &self.webhook.policy,
-            incidents: input.incidents,
-            memory: input.memory,
-            gone: input.gone,
-            mute_rules: input.mute_rules,
-            mutes: input.mutes,
             config: secrets.map_or("", |secrets| &secrets.config),
             receiver: secrets.filter(|secrets| secrets.endpoint.is_ok()).map(|secrets| secrets.receiver.as_str()),
+            can_resend: self.last_usable.is_some(),
             last_sent: self.last_sent,
-            bytes: input.bytes,
-            now: input.wall,
         }
-    }
-
-    /// Resends alerts to a receiver that forgets them, as Alertmanager does. This needs neither the present incidents
-    /// nor readable Secrets, and nothing is stored.
-    fn resend(&mut self, input: &ObjectInput<'_>, now: Instant) -> Option<Action> {
-        self.last_usable.as_ref()?;
-        let (message, wake) = resend(&self.base, &self.plan_input(input));
-        self.wake = wake;
-        let message = message?;
-        if !self.may_use_secrets(now) {
-            return Some(self.read_secrets());
-        }
-        self.stage = Stage::Sending(message.id.clone());
-        Some(Action::Send(Box::new(message)))
     }
 
     /// Whether a message may be sent with the Secrets that were read last: if they were read just now, and for as long
@@ -259,7 +211,8 @@ impl WebhookQueue {
     /// The last messages to a receiver whose object was deleted, and the endpoint to send them to.
     pub fn deletion_notices(&self, input: &ObjectInput<'_>) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
         let usable = self.last_usable.as_ref()?;
-        Some((Arc::clone(&usable.endpoint), deletion_notices(&self.base, &self.plan_input(input))))
+        let messages = last_messages(&self.base, &self.step_input(input), Farewell::ObjectDeleted, &|_| false);
+        Some((Arc::clone(&usable.endpoint), messages))
     }
 
     /// When to read the Secrets next. Absent: immediately.

@@ -24,12 +24,12 @@ use super::{
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
     status_writer::StatusWriter,
-    webhook_queue::{ObjectInput, WebhookQueue},
+    webhook_queue::WebhookQueue,
     write_pace::WritePace,
 };
 use crate::{
     alerts::{
-        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, Source,
+        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, ObjectInput, Source,
         ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
     },
     api::{NamespacedName, WebhookStatus},
@@ -316,7 +316,7 @@ impl Worker {
             mutes: &self.mutes,
             bytes: alert_bytes(self.queues.len()),
             is_unstored: self.is_unstored,
-            wall: self.context.clock.now(),
+            now: self.context.clock.now(),
         }
     }
 

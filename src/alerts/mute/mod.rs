@@ -9,7 +9,11 @@ use std::collections::{HashMap, HashSet};
 use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use super::{Incident, matcher::Matcher, memory::IncidentMemory};
+use super::{
+    Incident,
+    matcher::Matcher,
+    memory::{IncidentMemory, Seen},
+};
 use crate::{
     api::{self, ProblemKind, limits},
     spec_error::{SpecError, at_most, in_force, invalid, short_enough},
@@ -113,7 +117,7 @@ impl Silence {
 impl ActiveRule<'_> {
     /// Whether an incident is held back. `earlier` are previous reasons of the incident: one that matched once continues to
     /// match, because the incident is the same.
-    fn mutes(&self, incident: &Incident, earlier: &[ArcStr]) -> bool {
+    fn mutes(&self, incident: &Incident, earlier: &[Seen]) -> bool {
         self.mutes_owner(incident) && self.matcher.matches_except_owner(incident, earlier)
     }
 
@@ -125,7 +129,7 @@ impl ActiveRule<'_> {
 }
 
 /// Why an incident is held back; `None` if no rule holds it back.
-pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: &[ArcStr]) -> Option<Mute> {
+pub(super) fn find_mute(rules: &[ActiveRule<'_>], incident: &Incident, earlier: &[Seen]) -> Option<Mute> {
     let muting = rules.iter().filter(|rule| rule.mutes(incident, earlier));
     muting.map(|rule| Mute { until: rule.until, by: rule.name.clone() }).max()
 }
@@ -137,7 +141,7 @@ pub(super) fn mutes_everywhere(rules: &[ActiveRule<'_>], incident: &Incident) ->
 
 /// The rules that match incidents, but for their owners, by namespace, kind, reason and earlier reasons.
 pub(in crate::alerts) type KnownMatches<'a> =
-    HashMap<(&'a str, ProblemKind, &'a str, &'a [ArcStr]), Vec<&'a ActiveRule<'a>>>;
+    HashMap<(&'a str, ProblemKind, &'a str, &'a [Seen]), Vec<&'a ActiveRule<'a>>>;
 
 /// Why incidents of an object are held back now, by key. Evaluated once for all of its webhooks.
 #[derive(Debug, Default)]
@@ -181,7 +185,7 @@ impl CurrentMutes {
         known: &mut KnownMatches<'a>,
     ) {
         for incident in incidents {
-            let earlier = memory.reasons(&incident.key);
+            let earlier = memory.earlier(&incident.key);
             let matching = known
                 .entry((incident.namespace.as_str(), incident.kind, incident.reason.as_str(), earlier))
                 .or_insert_with(|| {

@@ -481,7 +481,10 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     for alert in ops.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing) {
         assert!(named.contains(&format!("\"{}\"", alert.owner.name)), "{} was never named", alert.owner.name);
     }
-    assert_eq!(ops.storm.as_ref().map(|storm| (storm.count, storm.phase)), Some((901, AlertPhase::Firing)));
+    assert_eq!(
+        ops.storm.as_ref().map(|storm| (storm.overflow.as_ref().unwrap().count, storm.phase)),
+        Some((901, AlertPhase::Firing))
+    );
     assert_eq!(ops.dropped, 0);
     // One message in half a minute, and one for the hour that passed.
     let (requests, seconds) = (receiver.received().len(), begun.elapsed().as_secs());

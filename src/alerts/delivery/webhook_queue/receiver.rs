@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{ObjectInput, ReadSecrets, Stage, UsableEndpoint, WebhookQueue};
+use super::{ReadSecrets, Stage, UsableEndpoint, WebhookQueue};
 use crate::{
     alerts::{
-        Farewell, Incident, PlanInput,
+        Farewell, Incident, ObjectInput, StepInput,
         delivery::{
             farewells::{LastMessages, LeftReceiver, SENT_WITHIN, UNKNOWN, UNKNOWN_PRESENT},
             secrets::{Endpoint, WebhookSecrets},
@@ -102,9 +102,9 @@ impl WebhookQueue {
         input: &ObjectInput<'_>,
         remaining: &[WebhookQueue],
     ) -> Option<LastMessages> {
-        let plan_input = PlanInput { policy: &to.webhook.policy, ..self.plan_input(input) };
+        let input_of_left = StepInput { policy: &to.webhook.policy, ..self.step_input(input) };
         let is_kept = |key: &str| remaining.iter().any(|queue| queue.sends_to(&to) && queue.sends(key, input));
-        let messages = last_messages(&self.base, &plan_input, Farewell::ReceiverLeft, &is_kept);
+        let messages = last_messages(&self.base, &input_of_left, Farewell::ReceiverLeft, &is_kept);
         (!messages.is_empty()).then_some(LastMessages { to, messages })
     }
 
@@ -130,7 +130,7 @@ impl WebhookQueue {
         let is_usable = self.webhook.endpoint.wrong.is_none() && !self.base.stopped && policy.send_resolved;
         is_usable
             && input.mutes.get(key).is_none()
-            && policy.due_at(incident, input.wall).is_some_and(|due| due <= input.wall)
-            && policy.matches(incident, &input.memory.earlier(key, None))
+            && policy.due_at(incident, input.now).is_some_and(|due| due <= input.now)
+            && policy.matches(incident, input.memory.earlier(key))
     }
 }

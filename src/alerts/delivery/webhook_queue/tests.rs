@@ -3,7 +3,7 @@ use http::HeaderMap;
 use super::*;
 use crate::{
     alerts::{
-        alert_bytes,
+        CurrentMutes, GoneAlerts, Incident, IncidentMemory, MuteRules, Source, alert_bytes,
         destination::{Destination, UrlPolicy},
         open_alerts,
     },
@@ -38,7 +38,7 @@ fn reads(
             mutes: &CurrentMutes::default(),
             bytes: alert_bytes(1),
             is_unstored: false,
-            wall: Timestamp::UNIX_EPOCH,
+            now: Timestamp::UNIX_EPOCH,
         };
         let stored = queue.state().clone();
         if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now) {
@@ -140,7 +140,7 @@ impl Steps {
                 mutes: &mutes,
                 bytes: alert_bytes(1),
                 is_unstored: self.is_unstored,
-                wall,
+                now: wall,
             };
             match self.queue.next_action(&input, self.stored.as_ref(), now) {
                 Action::Wait => return None,

@@ -9,11 +9,8 @@ use tokio::time::Instant;
 use super::{TaskResult, Worker};
 use crate::{
     alerts::{
-        Incident, ValidatedWebhook,
-        delivery::{
-            farewells::LastMessages,
-            webhook_queue::{ObjectInput, WebhookQueue},
-        },
+        Incident, ObjectInput, ValidatedWebhook,
+        delivery::{farewells::LastMessages, webhook_queue::WebhookQueue},
         open_alerts,
     },
     api::{WebhookStatus, reason},
@@ -54,7 +51,7 @@ impl Worker {
             std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
         self.leaving = sending;
         let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true, now)).collect();
-        let input = ObjectInput { wall, ..self.input(incidents) };
+        let input = ObjectInput { now: wall, ..self.input(incidents) };
         let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
         let messages: Vec<_> = all
             .filter_map(|(queue, left)| Some((queue.name().to_owned(), queue.last_messages(left?, &input, queues)?)))

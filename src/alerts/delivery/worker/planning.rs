@@ -5,11 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{
-    super::webhook_queue::{Action, ObjectInput},
-    Worker,
-};
-use crate::alerts::{CurrentMutes, Incident, alert_bytes, mute::KnownMatches};
+use super::{super::webhook_queue::Action, Worker};
+use crate::alerts::{CurrentMutes, Incident, ObjectInput, alert_bytes, mute::KnownMatches};
 
 /// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for
 /// each.
@@ -28,7 +25,7 @@ impl Worker {
         self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
         self.end_left_alerts(&mut queues, &incidents, wall);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, wall, ..self.input(&incidents) };
+        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, now: wall, ..self.input(&incidents) };
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
             let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());

@@ -49,8 +49,8 @@ fn alert(incident: Incident) -> Alert {
 
 fn message(id: &str, source: Source, webhook: &str, now: Timestamp, started: Vec<Alert>) -> Notification {
     let reasons = started.iter().map(|alert| (alert.reason.to_string(), 1)).collect();
-    let empty = Notification::empty(id.to_owned(), MessageKind::Firing, source, webhook.to_owned(), now);
-    Notification { started, reasons, ..empty }
+    let (id, webhook) = (id.to_owned(), webhook.to_owned());
+    Notification { id, source, webhook, created: now, now, started, reasons, ..Notification::default() }
 }
 
 /// The message that everything in this one is over.

@@ -146,7 +146,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
         ("resolved", firing().advance(300).end("key-of-cart").advance(60).last()),
         ("storm", storm().last()),
         ("names", names.advance(120).last()),
-        ("farewell", firing().sim.deletion_notices().remove(0)),
+        ("farewell", firing().sim.last_messages().remove(0)),
     ];
     cases.extend(
         firing().sim.policy.pacing.resend_interval.is_none().then(|| ("repeat", firing().advance(3_700).last())),

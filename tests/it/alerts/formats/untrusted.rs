@@ -99,7 +99,7 @@ fn hostile_messages(format: WebhookFormat) -> impl Strategy<Value = Vec<Notifica
             }
             sim.active.clear();
             sim.advance(100);
-            sim.sent.extend(sim.deletion_notices());
+            sim.sent.extend(sim.last_messages());
             sim.sent
         },
     )

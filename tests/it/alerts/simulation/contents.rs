@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Behaviour, Simulation, rendered};
 use crate::alerts::formats::reader::read;
 use orchestr::{
-    alerts::{Incident, Notification, Plan, Texts},
+    alerts::{Incident, Notification, Step, Texts},
     api::{AlertPhase, Detail, MessageKind, Owner, ProblemKind, WebhookFormat},
 };
 
@@ -213,7 +213,7 @@ fn notifies_receivers_of_a_deleted_object() {
         sim.start(1);
         sim.advance(60);
         sim.start(2);
-        let last = sim.deletion_notices();
+        let last = sim.last_messages();
         let single = sim.policy.pacing.single_incident;
         assert_eq!(last.len(), if single { 2 } else { 1 }, "{format:?}: only incidents that the receiver was sent");
         for message in &last {
@@ -241,7 +241,7 @@ fn names_all_incidents_of_a_deleted_object() {
         sim.advance(20 * 60);
         let known = sim.stored.alerts.len();
         let mut named = BTreeSet::new();
-        let last = sim.deletion_notices();
+        let last = sim.last_messages();
         for message in &last {
             let text = body(&sim, message).to_string();
             named.extend(message.resolved.iter().map(|alert| alert.key.clone()));
@@ -257,15 +257,15 @@ fn names_all_incidents_of_a_deleted_object() {
 #[test]
 fn sends_no_deletion_notice_about_unsent_incidents() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    assert!(sim.deletion_notices().is_empty());
+    assert!(sim.last_messages().is_empty());
     sim.start(1);
     sim.advance(10);
-    assert!(sim.deletion_notices().is_empty(), "too young to have been sent");
+    assert!(sim.last_messages().is_empty(), "too young to have been sent");
     sim.receiver = Behaviour::Fails;
     sim.advance(30);
-    assert_eq!(sim.deletion_notices().len(), 1, "it may have been accepted");
+    assert_eq!(sim.last_messages().len(), 1, "it may have been accepted");
     sim.policy.send_resolved = false;
-    assert!(sim.deletion_notices().is_empty(), "without sendResolved");
+    assert!(sim.last_messages().is_empty(), "without sendResolved");
 }
 
 #[test]
@@ -273,6 +273,6 @@ fn plans_are_deterministic() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.start(1);
     sim.now += Duration::from_secs(31);
-    let plans: Vec<Plan> = (0..2).map(|_| sim.plan()).collect();
+    let plans: Vec<Step> = (0..2).map(|_| sim.step()).collect();
     assert_eq!(plans[0], plans[1]);
 }

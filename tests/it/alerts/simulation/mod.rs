@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use orchestr::{
     alerts::{
-        CurrentMutes, CustomFormat, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, NotificationPolicy,
-        Plan, PlanInput, Request, Source, Texts, deletion_notices, plan, record, render, resend,
+        CurrentMutes, CustomFormat, Farewell, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification,
+        NotificationPolicy, ObjectInput, Request, Source, Step, StepInput, Texts, last_messages, record, render, step,
     },
     api::{
         AlertPhase, AlertStatus, CustomRequest, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind,
@@ -39,6 +39,7 @@ mod returning;
 mod scenarios;
 mod storms;
 mod tenants;
+mod unstored;
 
 use mutes::Mutes;
 pub(super) use receiver::Behaviour;
@@ -102,6 +103,8 @@ pub(super) struct Simulation {
     /// The keys of incidents in namespaces with a pod that cannot be judged.
     unclear: BTreeSet<String>,
     incidents_known: bool,
+    /// Whether messages are sent although their state cannot be stored.
+    is_unstored: bool,
     mutes: Mutes,
     mute_rules: MuteRules,
     /// Identifies the receiver.
@@ -175,6 +178,7 @@ impl Simulation {
             deleted: BTreeSet::new(),
             unclear: BTreeSet::new(),
             incidents_known: true,
+            is_unstored: false,
             mutes: Mutes::default(),
             mute_rules: MuteRules::default(),
             receiver_number: 0,
@@ -222,37 +226,55 @@ impl Simulation {
         .collect()
     }
 
-    fn with_input<T>(&self, call: impl FnOnce(&PlanInput<'_>) -> T) -> T {
+    fn with_input<T>(&self, call: impl FnOnce(&StepInput<'_>) -> T) -> T {
         let gone = GoneAlerts {
             ended: self.deleted.iter().cloned().collect(),
             unclear: self.unclear.iter().cloned().collect(),
             is_incomplete: false,
         };
         let incidents = self.incidents();
-        call(&PlanInput {
+        let object = ObjectInput {
             source: &self.source,
-            policy: &self.policy,
             incidents: &incidents,
+            incidents_known: self.incidents_known,
             memory: &self.memory,
             gone: &gone,
             mute_rules: &self.mute_rules,
             mutes: &CurrentMutes::new(&self.mute_rules, &incidents, &self.memory, self.now),
+            bytes: BYTES,
+            is_unstored: self.is_unstored,
+            now: self.now,
+        };
+        call(&StepInput {
+            object,
+            policy: &self.policy,
             config: &self.config.to_string(),
             receiver: self.usable.then_some(&*format!("receiver {}", self.receiver_number)),
+            can_resend: true,
             last_sent: self.last_sent,
-            bytes: BYTES,
-            now: self.now,
         })
     }
 
-    fn plan(&mut self) -> Plan {
-        let incidents = self.incidents();
-        self.memory.update(&incidents);
-        self.with_input(|input| plan(&self.stored, input))
+    fn step(&mut self) -> Step {
+        if self.incidents_known {
+            let incidents = self.incidents();
+            self.memory.update(&incidents);
+        }
+        self.with_input(|input| step(&self.stored, input))
     }
 
-    pub fn deletion_notices(&self) -> Vec<Notification> {
-        self.with_input(|input| deletion_notices(&self.stored, input))
+    /// The step while the incidents are unknown: the receiver is sent what it was sent before.
+    fn resend(&self) -> Step {
+        self.with_input(|input| {
+            let mut input = *input;
+            input.object.incidents_known = false;
+            step(&self.stored, &input)
+        })
+    }
+
+    /// The messages that end everything, because the object was deleted.
+    pub fn last_messages(&self) -> Vec<Notification> {
+        self.with_input(|input| last_messages(&self.stored, input, Farewell::ObjectDeleted, &|_| false))
     }
 
     fn is_due(&self, since: Timestamp) -> bool {
@@ -337,20 +359,20 @@ impl Simulation {
     /// Runs the operator until there is nothing left to do at this time. Returns when it must decide again.
     fn run(&mut self) -> Option<Timestamp> {
         for _ in 0..100 {
-            let (message, next_resend) = self.with_input(|input| resend(&self.stored, input));
-            if let Some(message) = message {
-                let (outcome, accepted) = self.receive(&message);
-                self.record_attempt(&message, accepted, outcome.is_uncertain(), accepted && outcome == ok());
-                self.note_refusal(&message, &outcome);
+            let planned = self.step();
+            if let Some(message) = planned.message.as_ref().filter(|message| message.kind == MessageKind::Resend) {
+                assert_eq!(planned.state, self.stored, "it is not stored");
+                let (outcome, accepted) = self.receive(message);
+                self.record_attempt(message, accepted, outcome.is_uncertain(), accepted && outcome == ok());
+                self.note_refusal(message, &outcome);
                 self.last_sent = (outcome == ok()).then_some(self.now).or(self.last_sent);
-                let recorded = record(&self.stored, &message, &outcome, self.now, 0.7);
+                let recorded = record(&self.stored, message, &outcome, self.now, 0.7);
                 self.store(recorded);
                 continue;
             }
             if !self.incidents_known {
-                return next_resend;
+                return planned.wake;
             }
-            let planned = self.plan();
             self.check_new_common_causes(&planned.state);
             self.note_due_incidents(&planned.state);
             self.note_withdrawn(&planned.state);
@@ -358,7 +380,7 @@ impl Simulation {
                 continue;
             }
             self.store(planned.state);
-            let Some(message) = planned.send else { return planned.wake.into_iter().chain(next_resend).min() };
+            let Some(message) = planned.message else { return planned.wake };
             let is_change = matches!(message.kind, MessageKind::Firing | MessageKind::Resolved);
             if let Some((id, announced)) = self.interrupted.take().filter(|_| is_change) {
                 // If all incidents that it announced have ended, it is not.

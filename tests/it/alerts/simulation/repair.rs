@@ -31,7 +31,7 @@ fn limits_future_times_of_the_stored_state() {
         for (stored, expected) in [(after(50 * 3_600), limit), (limit, limit)] {
             let mut sim = with_field(pointer, stored);
             assert_eq!(sim.now, now);
-            let state = serde_json::to_value(sim.plan().state).unwrap();
+            let state = serde_json::to_value(sim.step().state).unwrap();
             let time = |value: &serde_json::Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
             assert_eq!(time(state.pointer(pointer).unwrap()), expected, "{pointer}");
         }

@@ -2,7 +2,7 @@
 
 use super::{Behaviour, Simulation, key};
 use orchestr::{
-    alerts::{Alert, Notification, resend},
+    alerts::{Alert, Notification},
     api::{AlertPhase, WebhookFormat},
 };
 
@@ -10,7 +10,7 @@ use orchestr::{
 fn resent(sim: &mut Simulation) -> Option<Notification> {
     sim.now += std::time::Duration::from_secs(600);
     sim.last_sent = None;
-    sim.with_input(|input| resend(&sim.stored, input)).0
+    sim.resend().message
 }
 
 /// Passes the time until changes are due, when the receiver behaves like this. Nothing is sent again meanwhile.

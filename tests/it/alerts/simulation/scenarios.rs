@@ -452,13 +452,13 @@ fn equal_keys_of_different_owners_have_their_own_alerts() {
         ..forged
     });
     sim.now += Duration::from_secs(60);
-    let planned = sim.plan();
+    let planned = sim.step();
     let [alert] = &planned.state.alerts[..] else { panic!("{:?}", planned.state) };
     assert_eq!((&alert.owner.name, alert.gone_since.is_some()), (&key(1), true), "its incident is gone");
 
     sim.stored = planned.state;
     (sim.stored.alerts[0].phase, sim.stored.alerts[0].sent_at) = (AlertPhase::Resolved, None);
-    let planned = sim.plan();
+    let planned = sim.step();
     let [alert] = &planned.state.alerts[..] else { panic!("{:?}", planned.state) };
     assert_eq!((alert.owner.name.as_str(), alert.gone_since.is_some()), ("train", false), "the other has its own");
 }
