@@ -2,20 +2,38 @@
 
 use std::{
     env, io,
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use clap::Args;
-use http::header::USER_AGENT;
+use http::{Uri, header::USER_AGENT};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::{
+        legacy::{self, connect::HttpConnector},
+        proxy::matcher::Matcher,
+    },
+    rt::TokioExecutor,
+};
 use kube::{
     Client, Config,
+    api::GetParams,
+    client::{ClientBuilder, ConfigExt},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    core::Request,
 };
+use tokio::time::timeout;
+use tower::{BoxError, ServiceBuilder};
 
 use crate::{version, watch::set_read_timeout};
 
-use super::{Failure, api_error::Target, kube_client::client, proxy};
+use super::{
+    Failure,
+    api_error::{Grant, Permission, Target},
+    kind::Kind,
+};
 
 /// kube's default of 30 s is long for a person who waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,6 +68,36 @@ pub(super) struct Cluster {
     pub target: Target,
 }
 
+impl Cluster {
+    /// Reads an object as JSON.
+    ///
+    /// # Errors
+    /// If it does not exist, or may not be read.
+    pub(super) async fn get(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        limit: Duration,
+    ) -> Result<String, Failure> {
+        let request = Request::new(kind.url_path(namespace));
+        let request = request.get(name, &GetParams::default()).map_err(Failure::new)?;
+        let response = timeout(limit, self.client.request_text(request)).await;
+        response.map_err(|_| self.target.timed_out(limit.as_secs()))?.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 404 => {
+                Failure::new(format!("there is no {} {name:?} in namespace {namespace:?}", kind.singular()))
+            }
+            error => self.denied("get", kind, namespace, &error),
+        })
+    }
+
+    /// The error for a request that is not allowed, or that failed for another reason.
+    pub(super) fn denied(&self, verb: &'static str, kind: Kind, namespace: &str, error: &kube::Error) -> Failure {
+        let permission = Permission { verb, resource: kind.resource(), namespace: Some(namespace), grant: Grant::View };
+        self.target.describe_denied(error, &permission)
+    }
+}
+
 pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result<Cluster, Failure> {
     let (mut config, context) = config(flags).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -59,7 +107,7 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
     let target = Target::new(&config.cluster_url.to_string(), context);
     let client = match retries {
         Retries::InTheClient => Client::try_from(config),
-        Retries::AtTheCaller => client(config),
+        Retries::AtTheCaller => client_without_delay(config),
     };
     let client = client.map_err(|error| target.describe(&error))?;
     Ok(Cluster { client, target })
@@ -95,7 +143,7 @@ async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Fai
     let has_proxy = names_proxy(&kubeconfig, context.as_deref());
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| unusable(&error, &contexts))?;
-    if !has_proxy && proxy::is_bypassed(&config.cluster_url) {
+    if !has_proxy && is_proxy_bypassed(&config.cluster_url) {
         config.proxy_url = None;
     }
     Ok((config, context))
@@ -168,6 +216,53 @@ fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
     })
 }
 
+/// Builds the client that kube would build, without its retries and with `TCP_NODELAY`. Without `TCP_NODELAY`, the first
+/// request of a connection that resumes a TLS session waits about 40 ms for the API server's delayed acknowledgment.
+///
+/// # Errors
+/// If the credentials or certificates cannot be used.
+fn client_without_delay(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() {
+        // A proxy adds more delay than this would save.
+        return Client::try_from(config);
+    }
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
+    Ok(ClientBuilder::new(service, config.default_namespace).build())
+}
+
+/// Whether `NO_PROXY` excludes the cluster from the proxy of the environment. kube takes the proxy from `HTTPS_PROXY`, but compares
+/// `NO_PROXY` with the proxy's host rather than the cluster's.
+fn is_proxy_bypassed(cluster: &Uri) -> bool {
+    let list =
+        ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| env::var(name).ok().filter(|list| !list.is_empty()));
+    bypasses_proxy(cluster, &list.unwrap_or_default())
+}
+
+/// Adds three rules of Go's `httpproxy`, which kubectl uses, to those of [`Matcher`]: no proxy for this host, `*` for
+/// everything, and `*.example.com` for `.example.com`.
+fn bypasses_proxy(cluster: &Uri, list: &str) -> bool {
+    let host = cluster.host().unwrap_or_default().trim_end_matches('.');
+    let is_loopback = host.trim_matches(['[', ']']).parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    if host == "localhost" || is_loopback || list.split(',').any(|entry| entry.trim() == "*") {
+        return true;
+    }
+    let matcher = Matcher::builder().all("http://proxy").no(list.replace("*.", ".").replace(['[', ']'], "")).build();
+    format!("https://{host}").parse().is_ok_and(|destination| matcher.intercept(&destination).is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,5 +307,40 @@ mod tests {
                 "{yaml}: {message}"
             );
         }
+    }
+
+    #[test]
+    fn a_proxy_is_bypassed_by_the_rules_of_go() {
+        for (host, list, bypassed) in [
+            ("localhost", "", true),
+            ("127.0.0.1", "", true),
+            ("[::1]", "", true),
+            ("10.0.0.1", "", false),
+            ("10.0.0.1", "*", true),
+            ("10.0.0.1", "example.com, 10.0.0.0/8", true),
+            ("11.0.0.1", "10.0.0.0/8", false),
+            ("10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.11", "10.0.0.1", false),
+            ("[fd00::1]", "fd00::/8", true),
+            ("k8s.example.com", "example.com", true),
+            ("K8S.Example.com.", "EXAMPLE.com", true),
+            ("localhost.", "", true),
+            ("[fd00::1]", "[fd00::1]", true),
+            ("example.com", "example.com", true),
+            ("k8s.example.com", ".example.com", true),
+            ("k8s.example.com", "*.example.com", true),
+            ("badexample.com", "example.com", false),
+            ("badexample.com", "*.example.com", false),
+            ("example.com.evil.org", "example.com", false),
+        ] {
+            let cluster = format!("https://{host}:6443/").parse().unwrap();
+            assert_eq!(bypasses_proxy(&cluster, list), bypassed, "{host} with NO_PROXY={list}");
+        }
+    }
+
+    /// Go excludes only the domains below it.
+    #[test]
+    fn a_domain_with_a_leading_dot_includes_the_domain_itself() {
+        assert!(bypasses_proxy(&"https://example.com".parse().unwrap(), ".example.com"));
     }
 }

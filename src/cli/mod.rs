@@ -1,28 +1,19 @@
 //! The `orchestr` command: the flags and the code of each subcommand.
 
-mod account;
 mod api_error;
 mod complete;
 mod connect;
-mod duration;
 mod explain;
-mod failure;
-mod get;
+mod flags;
 mod kind;
-mod kube_client;
 mod live;
 mod near;
-mod object_flags;
-mod preflight;
 mod process;
-mod proxy;
 mod run;
 mod scan;
 mod show;
 mod wait;
 mod webhook;
-mod webhook_flags;
-mod webhook_render;
 mod workload;
 mod yaml;
 
@@ -36,7 +27,7 @@ use std::{
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub use failure::Failure;
+pub use process::Failure;
 
 use crate::version::version_and_revision;
 use process::{print, runtime};

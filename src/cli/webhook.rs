@@ -1,32 +1,53 @@
-//! `orchestr webhook`.
+//! `orchestr webhook`: sends test alerts, or prints the requests of an object's webhooks without a cluster.
 
-use std::{io, io::Write, process::ExitCode, sync::Arc};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use kube::{Api, Client, api::DynamicObject};
+use k8s_openapi::api::{
+    authentication::v1::SelfSubjectReview,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, PostParams},
+};
+use tokio::time::timeout;
 
 use crate::{
     alerts::{
-        Notification, ValidatedWebhook,
-        delivery::{HttpClient, hint, secrets::SecretReader, send::send, system_lookup},
+        Notification, Request, Source, ValidatedWebhook,
+        address::AddressPolicy,
+        delivery::{DeliveryOptions, HttpClient, hint, secrets::SecretReader, send::send, system_lookup},
+        destination::UrlPolicy,
         retry::AttemptOutcome,
     },
-    api::{NamespacedName, OrchestrSpec, WebhookFormat, api_resource},
+    api::{NamespacedName, OrchestrSpec, api_resource},
+    render::safe::printable,
 };
 
 use super::{
     Failure,
-    account::{OperatorAccount, SecretAccess},
-    connect::{ConnectionFlags, Retries, connect},
+    connect::{Cluster, ConnectionFlags, Retries, connect},
     kind::object_name,
-    process::ignore_broken_pipe,
-    webhook_flags::WebhookFlags,
-    webhook_render::{RenderFlags, render, select},
+    process::{file_name, ignore_broken_pipe, print_text, read_text},
+    yaml::json_or_yaml,
 };
 
 /// The exit code if an alert was not delivered, or the operator may not read a Secret.
 const NOT_DELIVERED: u8 = 1;
+/// How long one check of the operator's rights may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The time of the example, so that it is printed alike each time: 2026-07-01T10:01:30Z.
+const EXAMPLE: Timestamp = Timestamp::constant(1_782_900_090, 0);
+/// The largest file, in bytes: more than any object has.
+const LIMIT: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WebhookCommand {
@@ -70,101 +91,192 @@ pub(super) struct TestFlags {
     webhook_flags: WebhookFlags,
 }
 
+/// The flags that limit where webhooks may connect, also of `orchestr run`.
+#[derive(Debug, Default, Args)]
+pub(super) struct WebhookFlags {
+    /// Allow http:// webhook URLs, such as that of an Alertmanager in the cluster
+    #[arg(long, env = "ORCHESTR_WEBHOOK_ALLOW_HTTP")]
+    webhook_allow_http: bool,
+
+    /// Refuse to connect webhooks to private addresses, which includes receivers inside the cluster
+    #[arg(long, env = "ORCHESTR_WEBHOOK_REFUSE_PRIVATE")]
+    webhook_refuse_private: bool,
+
+    /// Allow webhooks to connect to loopback addresses, for tests and demonstrations
+    #[arg(long, env = "ORCHESTR_WEBHOOK_ALLOW_LOOPBACK")]
+    webhook_allow_loopback: bool,
+
+    /// Send webhook requests through the proxy set by HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY
+    #[arg(long, env = "ORCHESTR_WEBHOOK_PROXY_FROM_ENV")]
+    webhook_proxy_from_env: bool,
+}
+
+impl WebhookFlags {
+    pub(super) fn access(&self) -> DeliveryOptions {
+        let addresses = AddressPolicy { private: !self.webhook_refuse_private, loopback: self.webhook_allow_loopback };
+        DeliveryOptions {
+            urls: UrlPolicy { plain_http: self.webhook_allow_http, addresses },
+            proxy_from_env: self.webhook_proxy_from_env,
+        }
+    }
+}
+
+/// The flags of `orchestr webhook render`.
+#[derive(Debug, Args)]
+pub(super) struct RenderFlags {
+    /// The file with the Orchestr object; - for standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: PathBuf,
+
+    /// Render only this webhook; all webhooks of the object by default
+    #[arg(long, value_name = "WEBHOOK")]
+    webhook: Option<String>,
+
+    /// Render the request about the end of the problem
+    #[arg(long)]
+    resolved: bool,
+}
+
 pub(super) async fn run(command: WebhookCommand) -> Result<ExitCode, Failure> {
     match command {
-        WebhookCommand::Test(flags) => run_test(flags).await,
+        WebhookCommand::Test(flags) => test(flags).await,
         WebhookCommand::Render(flags) => render(&flags),
     }
 }
 
-async fn run_test(flags: TestFlags) -> Result<ExitCode, Failure> {
+async fn test(flags: TestFlags) -> Result<ExitCode, Failure> {
     let cluster = connect(&flags.connection, Retries::InTheClient).await?;
-    let webhooks = webhooks(&cluster.client, &flags).await.map_err(|error| match error {
-        WebhooksError::Api(error) => cluster.target.describe(&error),
-        WebhooksError::Invalid(message) => Failure::new(message),
-    })?;
+    let webhooks = read(&cluster, &flags).await?;
     let options = flags.webhook_flags.access();
     let http = Arc::new(HttpClient::new(options, system_lookup()));
-    let account = OperatorAccount::new(&cluster.client, &flags.operator_account);
     let secrets = SecretReader::new(cluster.client.clone(), options.urls, Arc::clone(&http));
-    let mut success = true;
-    for webhook in &webhooks {
-        let access = check_access(&account, &flags, webhook).await;
-        success &= access.success;
-        ignore_broken_pipe(io::stdout().lock().write_all(access.text.as_bytes()))?;
-        let delivery = test(&secrets, &http, &flags.object, webhook).await;
-        success &= delivery.success;
-        ignore_broken_pipe(io::stdout().lock().write_all(delivery.text.as_bytes()))?;
-    }
-    Ok(if success { ExitCode::SUCCESS } else { ExitCode::from(NOT_DELIVERED) })
-}
-
-enum WebhooksError {
-    Api(kube::Error),
-    Invalid(String),
-}
-
-async fn webhooks(client: &Client, flags: &TestFlags) -> Result<Vec<ValidatedWebhook>, WebhooksError> {
-    let NamespacedName { namespace, name } = &flags.object;
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource());
-    let object = api.get(name).await.map_err(WebhooksError::Api)?;
-    let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
-        .map_err(|error| WebhooksError::Invalid(format!("spec.{}: {}", error.path(), error.inner())))?;
-    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default(), &mut Vec::new());
-    select(&mut webhooks, flags.webhook.as_deref(), &format!("{namespace}/{name}")).map_err(WebhooksError::Invalid)?;
-    Ok(webhooks)
-}
-
-struct CheckResult {
-    text: String,
-    success: bool,
-}
-
-fn label(webhook: &ValidatedWebhook) -> String {
-    format!("{} ({:?})", webhook.policy.name, webhook.policy.format)
-}
-
-/// Checks whether the operator may read the webhook's Secrets.
-async fn check_access(account: &OperatorAccount<'_>, flags: &TestFlags, webhook: &ValidatedWebhook) -> CheckResult {
-    let (namespace, operator) = (&flags.object.namespace, &flags.operator_account);
-    let access = account.secret_access(namespace, webhook.endpoint.secret_names()).await;
-    let success = !matches!(access, SecretAccess::Denied(_));
-    let NamespacedName { namespace: home, name } = operator;
-    let message = match access {
-        SecretAccess::Allowed => format!("the operator's account {home}/{name} may read its Secrets"),
-        SecretAccess::IsCaller => format!("its Secrets are read with the operator's account {home}/{name}"),
-        SecretAccess::Denied(secret) => format!(
-            "the operator's account {home}/{name} may not get Secret {namespace}/{secret}\n  hint: name the Secret in \
-             the Role of deploy/webhooks/secret-reader.yaml, and apply it in namespace {namespace}; to check another \
-             account, use --operator-account"
-        ),
-        SecretAccess::Unknown(reason) => {
-            format!("whether the operator's account {home}/{name} may read its Secrets could not be checked: {reason}")
-        }
+    let mut is_success = true;
+    let mut print = |result: Result<String, String>| {
+        is_success &= result.is_ok();
+        let text = result.unwrap_or_else(|text| text);
+        ignore_broken_pipe(io::stdout().lock().write_all(text.as_bytes()))
     };
-    CheckResult { text: format!("{}: {message}\n", label(webhook)), success }
+    for webhook in &webhooks {
+        let label = format!("{} ({:?})", webhook.policy.name, webhook.policy.format);
+        print(check_access(&cluster.client, &flags, webhook, &label).await)?;
+        print(send_test(&secrets, &http, &flags.object, webhook, &label).await)?;
+    }
+    Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::from(NOT_DELIVERED) })
 }
 
-/// Sends a test alert and then, if the webhook sends resolved alerts, that it is resolved.
-async fn test(
+async fn read(cluster: &Cluster, flags: &TestFlags) -> Result<Vec<ValidatedWebhook>, Failure> {
+    let NamespacedName { namespace, name } = &flags.object;
+    let api: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), namespace, &api_resource());
+    let object = api.get(name).await.map_err(|error| cluster.target.describe(&error))?;
+    selected(&object, &flags.object, flags.webhook.as_deref())
+}
+
+/// The webhooks of an object, or the one that is wanted.
+fn selected(
+    object: &DynamicObject,
+    name: &NamespacedName,
+    wanted: Option<&str>,
+) -> Result<Vec<ValidatedWebhook>, Failure> {
+    let spec: OrchestrSpec = serde_path_to_error::deserialize(object.data.get("spec").cloned().unwrap_or_default())
+        .map_err(|error| Failure::new(format!("spec.{}: {}", error.path(), error.inner())))?;
+    let mut webhooks = ValidatedWebhook::validate_all(spec.webhooks.as_deref().unwrap_or_default(), &mut Vec::new());
+    let names: Vec<_> = webhooks.iter().map(|webhook| webhook.policy.name.clone()).collect();
+    webhooks.retain(|webhook| wanted.is_none_or(|wanted| webhook.policy.name == wanted));
+    let NamespacedName { namespace, name } = name;
+    match wanted {
+        _ if !webhooks.is_empty() => Ok(webhooks),
+        None => Err(Failure::new(format!("{namespace}/{name} has no webhooks"))),
+        Some(wanted) => {
+            let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Err(Failure::new(format!("{namespace}/{name} has no webhook {wanted:?}: it has {has}")))
+        }
+    }
+}
+
+/// Checks whether the operator may read the webhook's Secrets. `webhook test` reads them with the rights of its caller, who may
+/// be allowed more than the operator. An error is that it may not.
+async fn check_access(
+    client: &Client,
+    flags: &TestFlags,
+    webhook: &ValidatedWebhook,
+    label: &str,
+) -> Result<String, String> {
+    let (namespace, account) = (&flags.object.namespace, &flags.operator_account);
+    let operator = format!("the operator's account {}/{}", account.namespace, account.name);
+    for secret in webhook.endpoint.secret_names() {
+        let why = match timeout(TIMEOUT, may_read(client, account, namespace, secret)).await {
+            Ok(Ok(true)) => continue,
+            Ok(Ok(false)) => {
+                return Err(format!(
+                    "{label}: {operator} may not get Secret {namespace}/{secret}\n  hint: name the Secret in the Role of \
+                     deploy/webhooks/secret-reader.yaml, and apply it in namespace {namespace}; to check another account, \
+                     use --operator-account\n"
+                ));
+            }
+            // Reading the Secrets shows whether the operator's own account may.
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() && is_caller(client, account).await => {
+                return Ok(format!("{label}: its Secrets are read with {operator}\n"));
+            }
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => "you may not create subjectaccessreviews",
+            Ok(Err(_)) | Err(_) => "the API server did not answer",
+        };
+        return Ok(format!("{label}: whether {operator} may read its Secrets could not be checked: {why}\n"));
+    }
+    Ok(format!("{label}: {operator} may read its Secrets\n"))
+}
+
+fn user(account: &NamespacedName) -> String {
+    format!("system:serviceaccount:{}:{}", account.namespace, account.name)
+}
+
+/// Whether the account may read a Secret.
+async fn may_read(client: &Client, account: &NamespacedName, namespace: &str, secret: &str) -> kube::Result<bool> {
+    let own = format!("system:serviceaccounts:{}", account.namespace);
+    let groups = ["system:authenticated", "system:serviceaccounts", &own].map(str::to_owned);
+    let attributes = ResourceAttributes {
+        verb: Some("get".to_owned()),
+        resource: Some("secrets".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(secret.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SubjectAccessReviewSpec {
+        user: Some(user(account)),
+        groups: Some(groups.into()),
+        resource_attributes: Some(attributes),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+async fn is_caller(client: &Client, account: &NamespacedName) -> bool {
+    let api: Api<SelfSubjectReview> = Api::all(client.clone());
+    let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+    let Ok(Ok(answer)) = timeout(TIMEOUT, api.create(&params, &review)).await else { return false };
+    answer.status.and_then(|status| status.user_info?.username) == Some(user(account))
+}
+
+/// Sends a test alert and then, if the webhook sends resolved alerts, that it is resolved. An error is that one was not delivered.
+async fn send_test(
     secrets: &SecretReader,
     http: &HttpClient,
     object: &NamespacedName,
     webhook: &ValidatedWebhook,
-) -> CheckResult {
+    label: &str,
+) -> Result<String, String> {
     let policy = &webhook.policy;
-    let label = label(webhook);
+    let failed = |outcome: &AttemptOutcome, after: &str| {
+        let hint = hint(outcome, policy.format).map(|hint| format!("  hint: {hint}\n")).unwrap_or_default();
+        format!("{label}: not delivered{after}: {}\n{hint}", outcome.description())
+    };
     if let Some(error) = &webhook.endpoint.wrong {
-        return failed(&label, &AttemptOutcome::Unusable(error.clone()), "", policy.format);
+        return Err(failed(&AttemptOutcome::Unusable(error.clone()), ""));
     }
-    let secrets = match secrets.read(&object.namespace, &webhook.endpoint).await {
-        Ok(secrets) => secrets,
-        Err(error) => return CheckResult { text: format!("{label}: {error}\n"), success: false },
-    };
-    let endpoint = match secrets.endpoint {
-        Ok(endpoint) => endpoint,
-        Err(error) => return failed(&label, &AttemptOutcome::Unusable(error.0), "", policy.format),
-    };
+    let read = secrets.read(&object.namespace, &webhook.endpoint).await;
+    let endpoint = read.map_err(|error| format!("{label}: {error}\n"))?.endpoint;
+    let endpoint = endpoint.map_err(|error| failed(&AttemptOutcome::Unusable(error.0), ""))?;
     let now = Timestamp::now();
     let id = || format!("test-{:016x}", fastrand::u64(..));
     let firing = Notification::test(id(), object.clone(), policy.name.clone(), now);
@@ -177,20 +289,52 @@ async fn test(
             AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
                 text += &format!("{label}: {kind}: delivered, {status} in {milliseconds} ms\n");
             }
-            outcome => {
-                let mut result = failed(&label, &outcome, &format!(" after {milliseconds} ms"), policy.format);
-                result.text.insert_str(0, &text);
-                return result;
-            }
+            outcome => return Err(text + &failed(&outcome, &format!(" after {milliseconds} ms"))),
         }
     }
-    CheckResult { text, success: true }
+    Ok(text)
 }
 
-fn failed(label: &str, outcome: &AttemptOutcome, after: &str, format: WebhookFormat) -> CheckResult {
-    let mut text = format!("{label}: not delivered{after}: {}\n", outcome.description());
-    if let Some(hint) = hint(outcome, format) {
-        text += &format!("  hint: {hint}\n");
+fn render(flags: &RenderFlags) -> Result<ExitCode, Failure> {
+    let text = read_text(&flags.filename, LIMIT)?;
+    let object = json_or_yaml(&text).and_then(|document| serde_json::from_value::<DynamicObject>(document).ok());
+    let is_one = |object: &DynamicObject| object.types.as_ref().is_some_and(|types| types.kind == "Orchestr");
+    let object = object.filter(is_one).ok_or_else(|| {
+        Failure::new(format!("{} is not an Orchestr object in JSON or YAML", file_name(&flags.filename)))
+    })?;
+    let name = NamespacedName {
+        namespace: object.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        name: object.metadata.name.clone().unwrap_or_default(),
+    };
+    let mut text = String::new();
+    for webhook in &selected(&object, &name, flags.webhook.as_deref())? {
+        if let Some(error) = &webhook.endpoint.wrong {
+            return Err(Failure::new(error));
+        }
+        let request = webhook.example_request(Source::from(name.clone()), flags.resolved, EXAMPLE);
+        text += &shown(webhook, &request.map_err(Failure::new)?);
     }
-    CheckResult { text, success: false }
+    print_text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The request, without what is read from Secrets.
+fn shown(webhook: &ValidatedWebhook, request: &Request) -> String {
+    let path = request.path.trim_start_matches('/');
+    let slash = if path.is_empty() { "" } else { "/" };
+    let question = if request.query.is_empty() { "" } else { "?" };
+    let mut lines = vec![
+        format!("# {} ({})", webhook.policy.name, webhook.policy.format.as_str()),
+        format!("{} <URL>{slash}{path}{question}{}", request.method, request.query),
+        format!("content-type: {}", String::from_utf8_lossy(request.content_type.as_bytes())),
+    ];
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
+    };
+    lines.extend(request.headers.iter().map(header));
+    lines.push(String::new());
+    let body = String::from_utf8_lossy(&request.body);
+    lines.extend(body.lines().map(str::to_owned));
+    lines.push(String::new());
+    lines.iter().map(|line| printable(line) + "\n").collect()
 }

@@ -153,11 +153,20 @@ pub(crate) struct ConditionPart {
     pub(crate) since: Option<Time>,
 }
 
+/// The kinds of objects that pods refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub(crate) enum ReferenceKind {
+    ConfigMap,
+    Secret,
+    PersistentVolumeClaim,
+    ServiceAccount,
+}
+
 /// An object that the pod refers to.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ObjectPart {
-    pub(crate) kind: &'static str,
+    pub(crate) kind: ReferenceKind,
     pub(crate) name: String,
     /// Absent if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +204,7 @@ pub(crate) struct NodePart {
     pub(crate) taints: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkloadPart {
     /// For example `deployment/cart`.
@@ -215,20 +224,6 @@ pub(crate) struct WorkloadPart {
     pub(crate) incidents: Vec<Incident>,
     #[serde(skip_serializing_if = "Events::is_empty")]
     pub(crate) events: Events,
-}
-
-impl WorkloadPart {
-    pub(crate) fn without_pods(name: String, progress: String) -> Self {
-        Self {
-            name,
-            progress,
-            pods: None,
-            revision: None,
-            missing_pods: None,
-            incidents: Vec::new(),
-            events: Events::default(),
-        }
-    }
 }
 
 /// How many of the pods are in which state.

@@ -5,17 +5,14 @@
 
 mod describe;
 mod events;
-mod logs;
 mod objects;
 mod pod;
 mod reader;
-mod references;
 mod workload;
 
 use std::{cmp::Reverse, process::ExitCode};
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 
 use crate::{
     api::Incident,
@@ -31,17 +28,16 @@ use crate::{
 
 use super::{
     Failure,
-    connect::Retries,
-    get::get_text,
+    connect::{Cluster, Retries},
+    flags::{ConnectedNamespace, ObjectFlags},
     kind::{Argument, Kind, argument, name_of_object},
     live::ClusterView,
-    object_flags::{ConnectedNamespace, ObjectFlags},
     process::{print, print_text},
     workload::Workload,
 };
-use pod::{Explained, Subject, explain_pod, read_events, read_placement};
+use pod::{ExplainedPod, Subject, read_events, read_placement};
 use reader::{Reader, TIMEOUT};
-use workload::{Gathered, Verdicts, read_cron_job};
+use workload::{FoundCronJob, Gathered, Verdicts, read_cron_job};
 
 /// The exit code if there is a problem, as of `scan`.
 const PROBLEM: u8 = 1;
@@ -101,140 +97,114 @@ pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
 
 async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<Explanation, Failure> {
     let ConnectedNamespace { cluster, clock, namespace } = connected;
-    let now = clock.now();
-    let (kind, name, cron_job) = match &flags.target {
-        (Kind::CronJob, name) => {
-            let found = read_cron_job(cluster, namespace, name).await?;
-            let Some(job) = found.newest else {
-                let progress = format!("it {}, and none of its Jobs exists", found.what);
-                let part = WorkloadPart::without_pods(format!("cronjob/{name}"), progress);
-                return Ok(Explanation {
-                    target: format!("cronjob/{name}"),
-                    namespace: namespace.clone(),
-                    time: events::seconds(now),
-                    state: State::Healthy,
-                    workload: Some(part),
-                    pods: Vec::new(),
-                    not_read: Vec::new(),
-                });
-            };
-            (Kind::Job, job, Some((name, found.what)))
-        }
-        (kind, name) => (*kind, name.clone(), None),
-    };
-    let (kind, name) = (&kind, &name);
-    let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
-    let reader = Reader::new(&cluster.client, namespace);
-    let gathering = Gathering { reader: &reader, log_lines: flags.objects.log_lines, now };
-    let workload = Workload::decode(*kind, &json);
-    let workload = workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))?;
-    let (state, mut workload, pods) = match workload {
-        Some(workload) => gathering.workload(workload).await,
-        None => {
-            let subject = Subject::decode(&json)
-                .map_err(|error| Failure::new(format!("the pod {name} cannot be decoded: {error}")))?;
-            gathering.pod(subject).await
-        }
-    };
-    let mut target = format!("{}/{name}", kind.singular());
-    if let (Some((name, what)), Some(run)) = (cron_job, &mut workload) {
-        target = format!("cronjob/{name}");
-        run.progress = format!("the newest run of {target}, which {what}: {}", run.progress);
-    }
-    Ok(Explanation {
-        target,
-        namespace: namespace.clone(),
-        time: events::seconds(now),
-        state,
-        workload,
-        pods,
-        not_read: reader.into_unread(),
-    })
-}
-
-/// The means with which an explanation is gathered.
-struct Gathering<'a> {
-    reader: &'a Reader<'a>,
-    log_lines: u32,
-    now: Timestamp,
-}
-
-impl Gathering<'_> {
-    /// Explains a pod, with the state of its workload.
-    async fn pod(&self, subject: Subject) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
-        let Self { reader, log_lines, now } = *self;
-        let (events, mut workload) =
-            futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod, now));
-        let mut siblings = ClusterView::default();
-        if workload.is_none() {
-            siblings = workload::siblings(reader, &subject.pod, now).await;
-        }
-        let view = workload.as_mut().map_or(&mut siblings, |workload| &mut workload.view);
-        let Explained { part, pod, .. } = explain_pod(reader, subject, events, view, log_lines, now).await;
-        let workload = workload.map(|workload| WorkloadPart {
-            name: workload.name(),
-            progress: workload.progress().0,
-            pods: workload.verdicts(now).map(|verdicts| verdicts.counts),
-            revision: workload.revision(Some(&pod)),
-            missing_pods: None,
-            incidents: Vec::new(),
-            events: explanation::Events::default(),
-        });
-        (part.state, workload, vec![part])
-    }
-
-    /// Explains a workload, with one pod of each of its largest incidents.
-    async fn workload(&self, workload: Workload) -> (State, Option<WorkloadPart>, Vec<PodPart>) {
-        let Self { reader, now, .. } = *self;
-        let mut workload = workload::gather(reader, workload, now).await;
-        let (events, more) = workload.events(reader).await;
-        let missing_pods = workload.missing(reader, &events).await;
-        let mut verdicts = workload.verdicts(now);
-        if read_placement(reader, &mut workload.view).await {
-            verdicts = workload.verdicts(now);
-        }
-        let state = workload.state(verdicts.as_ref(), missing_pods.is_some());
-        let (counts, mut problems) = match verdicts {
-            Some(Verdicts { counts, problems }) => (Some(counts), problems),
-            None => (None, Vec::new()),
-        };
-        let pods = self.examples(&mut workload, &mut problems).await;
-        let mut incidents = incidents(&problems);
-        if let Some(counts) = &counts {
-            let total = i64::try_from(counts.total).unwrap_or(i64::MAX);
-            incidents.iter_mut().for_each(|incident| incident.of = total);
-        }
-        let part = WorkloadPart {
-            name: workload.name(),
-            progress: workload.progress().0,
-            pods: counts,
-            revision: workload.revision(None),
-            missing_pods,
-            incidents,
-            events: events::newest(&events, more, events::SHOWN),
-        };
-        (state, Some(part), pods)
-    }
-
-    /// Explains a pod of each of the largest incidents. What its events prove is also added to the findings.
-    async fn examples(&self, workload: &mut Gathered, problems: &mut [(Pod, Finding)]) -> Vec<PodPart> {
-        let Self { reader, log_lines, now } = *self;
-        let names: Vec<String> =
-            incidents(problems).into_iter().filter_map(|incident| incident.example_pods.into_iter().next()).collect();
-        let mut parts = Vec::new();
-        for name in names.into_iter().take(EXAMPLES) {
-            let Some(subject) = Subject::read(reader, &name).await else { continue };
-            let events = read_events(reader, &subject).await;
-            let Explained { pod, part, finding } =
-                explain_pod(reader, subject, events, &mut workload.view, log_lines, now).await;
-            let known = problems.iter_mut().find(|(own, _)| own.uid == pod.uid);
-            if let (Some(known), Some(finding)) = (known, finding) {
-                *known = (pod, finding);
+    let (kind, name) = &flags.target;
+    let target = format!("{}/{name}", kind.singular());
+    let reader = Reader::new(&cluster.client, namespace, clock.now(), flags.objects.log_lines);
+    let (state, workload, pods) = match kind {
+        Kind::CronJob => {
+            let FoundCronJob { newest, what } = read_cron_job(cluster, namespace, name).await?;
+            let name = target.clone();
+            match newest {
+                None => {
+                    let progress = format!("it {what}, and none of its Jobs exists");
+                    (State::Healthy, Some(WorkloadPart { name, progress, ..WorkloadPart::default() }), Vec::new())
+                }
+                Some(job) => {
+                    let (state, mut run, pods) = object(cluster, &reader, Kind::Job, &job).await?;
+                    if let Some(run) = &mut run {
+                        run.progress = format!("the newest run of {target}, which {what}: {}", run.progress);
+                    }
+                    (state, run, pods)
+                }
             }
-            parts.push(part);
         }
-        parts
+        kind => object(cluster, &reader, *kind, name).await?,
+    };
+    let (time, not_read) = (events::seconds(reader.now), reader.into_unread());
+    Ok(Explanation { target, namespace: namespace.clone(), time, state, workload, pods, not_read })
+}
+
+/// The state of an object, its workload or itself, and pods.
+type Explained = (State, Option<WorkloadPart>, Vec<PodPart>);
+
+async fn object(cluster: &Cluster, reader: &Reader<'_>, kind: Kind, name: &str) -> Result<Explained, Failure> {
+    let json = cluster.get(kind, reader.namespace, name, TIMEOUT).await?;
+    let workload = Workload::decode(kind, &json);
+    match workload.map_err(|error| cluster.target.describe(&kube::Error::SerdeError(error)))? {
+        Some(own) => Ok(explain_workload(reader, own).await),
+        None => {
+            let subject = Subject::decode(&json);
+            let undecodable = |error| Failure::new(format!("the pod {name} cannot be decoded: {error}"));
+            Ok(explain_pod(reader, subject.map_err(undecodable)?).await)
+        }
     }
+}
+
+/// Explains a pod, with the state of its workload.
+async fn explain_pod(reader: &Reader<'_>, subject: Subject) -> Explained {
+    let (events, mut workload) = futures::join!(read_events(reader, &subject), workload::of_pod(reader, &subject.pod));
+    let mut siblings = ClusterView::default();
+    if workload.is_none() {
+        siblings = workload::siblings(reader, &subject.pod).await;
+    }
+    let view = workload.as_mut().map_or(&mut siblings, |workload| &mut workload.view);
+    let ExplainedPod { part, pod, .. } = pod::explain(reader, subject, events, view).await;
+    let workload = workload.map(|workload| WorkloadPart {
+        name: workload.name(),
+        progress: workload.progress().0,
+        pods: workload.verdicts(reader.now).map(|verdicts| verdicts.counts),
+        revision: workload.revision(Some(&pod)),
+        ..WorkloadPart::default()
+    });
+    (part.state, workload, vec![part])
+}
+
+/// Explains a workload, with one pod of each of its largest incidents.
+async fn explain_workload(reader: &Reader<'_>, workload: Workload) -> Explained {
+    let mut workload = workload::gather(reader, workload).await;
+    let (events, more) = workload.events(reader).await;
+    let missing_pods = workload.missing(reader, &events).await;
+    let mut verdicts = workload.verdicts(reader.now);
+    if read_placement(reader, &mut workload.view).await {
+        verdicts = workload.verdicts(reader.now);
+    }
+    let state = workload.state(verdicts.as_ref(), missing_pods.is_some());
+    let (counts, mut problems) = verdicts.map(|Verdicts { counts, problems }| (counts, problems)).unzip();
+    let problems = problems.get_or_insert_default();
+    let pods = examples(reader, &mut workload, problems).await;
+    let mut incidents = incidents(problems);
+    if let Some(counts) = &counts {
+        let total = i64::try_from(counts.total).unwrap_or(i64::MAX);
+        incidents.iter_mut().for_each(|incident| incident.of = total);
+    }
+    let part = WorkloadPart {
+        name: workload.name(),
+        progress: workload.progress().0,
+        pods: counts,
+        revision: workload.revision(None),
+        missing_pods,
+        incidents,
+        events: events::newest(&events, more, events::SHOWN),
+    };
+    (state, Some(part), pods)
+}
+
+/// Explains a pod of each of the largest incidents. What its events prove is also added to the findings.
+async fn examples(reader: &Reader<'_>, workload: &mut Gathered, problems: &mut [(Pod, Finding)]) -> Vec<PodPart> {
+    let names: Vec<String> =
+        incidents(problems).into_iter().filter_map(|incident| incident.example_pods.into_iter().next()).collect();
+    let mut parts = Vec::new();
+    for name in names.into_iter().take(EXAMPLES) {
+        let Some(subject) = Subject::read(reader, &name).await else { continue };
+        let events = read_events(reader, &subject).await;
+        let ExplainedPod { pod, part, finding } = pod::explain(reader, subject, events, &mut workload.view).await;
+        let known = problems.iter_mut().find(|(own, _)| own.uid == pod.uid);
+        if let (Some(known), Some(finding)) = (known, finding) {
+            *known = (pod, finding);
+        }
+        parts.push(part);
+    }
+    parts
 }
 
 /// The incidents of these pods, the largest first.

@@ -1,18 +1,30 @@
-//! Reads the state of the objects that a pod refers to. The values of ConfigMaps and Secrets are never kept.
+//! The objects that a pod refers to, as far as its problem may be about them, and what exists of them. The values of
+//! ConfigMaps and Secrets are never kept.
+
+use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ResourceQuota, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, KeyToPath, PersistentVolumeClaim, PodSpec, ResourceQuota, Secret, ServiceAccount, Volume,
+};
 use kube::api::ListParams;
 
-use crate::{cli::near::Keys, render::safe::clean};
+use crate::{
+    api::ProblemKind,
+    cli::near::Keys,
+    render::{
+        explanation::{Events, ObjectPart, ReferenceKind},
+        safe::clean,
+    },
+};
 
 use super::{
     events,
-    explanation::{Events, ObjectPart},
     reader::{Page, Read, Reader},
-    references::{Reference, ReferenceKind},
 };
 
+/// The most ways in which a pod uses an object that are named.
+const USES: usize = 4;
 /// The most objects of a pod that are read.
 const OBJECTS: usize = 10;
 /// The most keys of an object that are named.
@@ -22,18 +34,160 @@ const EVENTS: usize = 5;
 /// The most resources of quotas that are shown.
 const QUOTAS: usize = 20;
 
-/// Reads the objects concurrently, in the order of the references.
+/// An object that a pod refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    kind: ReferenceKind,
+    name: String,
+    /// The keys that it must have.
+    keys: BTreeSet<String>,
+    /// Whether the pod can do without it.
+    optional: bool,
+    /// How the pod uses it, such as `env of app`.
+    used_by: Vec<String>,
+}
+
+/// For what a pod refers to objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Environment,
+    Volume,
+    Claim,
+    PullSecret,
+    Account,
+}
+
+/// The uses that a problem of this kind may be about; all, if the pod has no problem yet.
+fn uses(kind: Option<ProblemKind>) -> &'static [Use] {
+    match kind {
+        None => &[Use::Environment, Use::Volume, Use::Claim, Use::PullSecret, Use::Account],
+        Some(ProblemKind::Start) => &[Use::Environment, Use::Volume],
+        Some(ProblemKind::Creating) => &[Use::Volume, Use::Claim, Use::Account],
+        Some(ProblemKind::Image) => &[Use::PullSecret],
+        Some(ProblemKind::Unschedulable) => &[Use::Claim],
+        Some(_) => &[],
+    }
+}
+
+/// The references of a pod that a problem of this kind may be about, each object once.
+pub(super) fn references(pod: &str, spec: &PodSpec, kind: Option<ProblemKind>) -> Vec<Reference> {
+    let mut found = References { uses: uses(kind), found: Vec::new() };
+    for secret in spec.image_pull_secrets.iter().flatten() {
+        found.add(Use::PullSecret, ReferenceKind::Secret, &secret.name, [], None, "image pull secret");
+    }
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    containers.for_each(|container| found.environment(container));
+    spec.volumes.iter().flatten().for_each(|volume| found.volume(pod, volume));
+    let account = spec.service_account_name.as_deref().unwrap_or_default();
+    found.add(Use::Account, ReferenceKind::ServiceAccount, account, [], None, "service account of the pod");
+    found.found
+}
+
+struct References {
+    uses: &'static [Use],
+    found: Vec<Reference>,
+}
+
+impl References {
+    fn add<'k>(
+        &mut self,
+        of: Use,
+        kind: ReferenceKind,
+        name: &str,
+        keys: impl IntoIterator<Item = &'k String>,
+        optional: Option<bool>,
+        used_by: &str,
+    ) {
+        if name.is_empty() || !self.uses.contains(&of) {
+            return;
+        }
+        let (optional, used_by) = (optional == Some(true), clean(used_by));
+        let keys = keys.into_iter().filter(|_| !optional).cloned();
+        match self.found.iter_mut().find(|own| own.kind == kind && own.name == name) {
+            Some(own) => {
+                own.keys.extend(keys);
+                own.optional &= optional;
+                if own.used_by.len() < USES && !own.used_by.contains(&used_by) {
+                    own.used_by.push(used_by);
+                }
+            }
+            None => {
+                let (name, keys) = (name.to_owned(), keys.collect());
+                self.found.push(Reference { kind, name, keys, optional, used_by: vec![used_by] });
+            }
+        }
+    }
+
+    fn environment(&mut self, container: &Container) {
+        let (env, env_from) = (format!("env of {}", container.name), format!("envFrom of {}", container.name));
+        let (of, map, secret) = (Use::Environment, ReferenceKind::ConfigMap, ReferenceKind::Secret);
+        for source in container.env_from.iter().flatten() {
+            if let Some(own) = &source.config_map_ref {
+                self.add(of, map, &own.name, [], own.optional, &env_from);
+            }
+            if let Some(own) = &source.secret_ref {
+                self.add(of, secret, &own.name, [], own.optional, &env_from);
+            }
+        }
+        for source in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
+            if let Some(own) = &source.config_map_key_ref {
+                self.add(of, map, &own.name, [&own.key], own.optional, &env);
+            }
+            if let Some(own) = &source.secret_key_ref {
+                self.add(of, secret, &own.name, [&own.key], own.optional, &env);
+            }
+        }
+    }
+
+    fn volume(&mut self, pod: &str, volume: &Volume) {
+        let used_by = format!("volume {}", volume.name);
+        let (of, map, secret) = (Use::Volume, ReferenceKind::ConfigMap, ReferenceKind::Secret);
+        if let Some(own) = &volume.config_map {
+            self.add(of, map, &own.name, keys(&own.items), own.optional, &used_by);
+        }
+        if let Some(own) = &volume.secret {
+            let name = own.secret_name.as_deref().unwrap_or_default();
+            self.add(of, secret, name, keys(&own.items), own.optional, &used_by);
+        }
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            if let Some(own) = &source.config_map {
+                self.add(of, map, &own.name, keys(&own.items), own.optional, &used_by);
+            }
+            if let Some(own) = &source.secret {
+                self.add(of, secret, &own.name, keys(&own.items), own.optional, &used_by);
+            }
+        }
+        let claim = volume.persistent_volume_claim.as_ref().map(|own| own.claim_name.clone());
+        // The controller names the claim after the pod and the volume.
+        let ephemeral = volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name));
+        for name in claim.into_iter().chain(ephemeral) {
+            self.add(Use::Claim, ReferenceKind::PersistentVolumeClaim, &name, [], None, &used_by);
+        }
+    }
+}
+
+fn keys(items: &Option<Vec<KeyToPath>>) -> impl Iterator<Item = &String> {
+    items.iter().flatten().map(|item| &item.key)
+}
+
+/// Reads the objects concurrently, in the order of the references. One that the pod can do without explains nothing if it does not
+/// exist, and is left out.
 pub(super) async fn read(reader: &Reader<'_>, references: Vec<Reference>) -> Vec<ObjectPart> {
     if let Some(more @ 1..) = references.len().checked_sub(OBJECTS) {
         reader.not_read(&format!("{more} more objects that the pod refers to"), &format!("at most {OBJECTS} are read"));
     }
-    join_all(references.iter().take(OBJECTS).map(|reference| object(reader, reference))).await
+    let mut parts = join_all(references.iter().take(OBJECTS).map(|reference| object(reader, reference))).await;
+    parts.retain(|object| object.exists != Some(false) || !object.optional);
+    parts
 }
 
 async fn object(reader: &Reader<'_>, reference: &Reference) -> ObjectPart {
     let Reference { kind, name, keys, optional, used_by } = reference;
+    let named = |is_wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+        keys.iter().filter(|key| is_wanted(key)).take(KEYS).map(|key| clean(key)).collect()
+    };
     let mut part = ObjectPart {
-        kind: kind.as_str(),
+        kind: *kind,
         name: clean(name),
         exists: None,
         optional: *optional,
@@ -43,50 +197,39 @@ async fn object(reader: &Reader<'_>, reference: &Reference) -> ObjectPart {
         detail: String::new(),
         events: Events::default(),
     };
-    let named = |is_wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
-        keys.iter().filter(|key| is_wanted(key)).take(KEYS).map(|key| clean(key)).collect()
-    };
     part.exists = match kind {
-        ReferenceKind::ConfigMap => match reader.get::<ConfigMap, Keys>(name).await {
-            Read::Found(object) => {
+        ReferenceKind::ConfigMap => {
+            let found = reader.get::<ConfigMap, Keys>(name).await;
+            if let Read::Found(object) = &found {
                 part.missing_keys = named(&|key| !object.iter().any(|own| own == key));
-                Some(true)
             }
-            other => exists(&other),
-        },
+            found.exists()
+        }
         ReferenceKind::Secret => {
-            let found = exists(&reader.exists::<Secret>(name).await);
+            let found = reader.metadata::<Secret>(name).await.exists();
             if found == Some(true) {
                 part.unchecked_keys = named(&|_| true);
             }
             found
         }
-        ReferenceKind::ServiceAccount => exists(&reader.exists::<ServiceAccount>(name).await),
+        ReferenceKind::ServiceAccount => reader.metadata::<ServiceAccount>(name).await.exists(),
         ReferenceKind::PersistentVolumeClaim => {
-            match reader.get::<PersistentVolumeClaim, PersistentVolumeClaim>(name).await {
-                Read::Found(claim) => {
-                    part.detail = claim_state(&claim);
-                    if !is_bound(&claim) {
-                        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-                        let found = events::read(reader, &format!("PersistentVolumeClaim {name}"), uid).await;
-                        let (found, more) = found.unwrap_or_default();
-                        part.events = events::newest(&found, more, EVENTS);
-                    }
-                    Some(true)
-                }
-                other => exists(&other),
+            let found = reader.get::<PersistentVolumeClaim, PersistentVolumeClaim>(name).await;
+            if let Read::Found(claim) = &found {
+                part.detail = claim_state(claim);
+                part.events = if is_bound(claim) { Events::default() } else { claim_events(reader, name, claim).await };
             }
+            found.exists()
         }
     };
     part
 }
 
-fn exists<T>(read: &Read<T>) -> Option<bool> {
-    match read {
-        Read::Found(_) => Some(true),
-        Read::Missing => Some(false),
-        Read::Unread => None,
-    }
+async fn claim_events(reader: &Reader<'_>, name: &str, claim: &PersistentVolumeClaim) -> Events {
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+    let found = events::read(reader, &format!("PersistentVolumeClaim {name}"), uid).await;
+    let (found, more) = found.unwrap_or_default();
+    events::newest(&found, more, EVENTS)
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
@@ -129,9 +272,78 @@ pub(super) async fn quotas(reader: &Reader<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn found(spec: Value, kind: Option<ProblemKind>) -> Vec<String> {
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        let shown = |own: Reference| {
+            let keys: Vec<_> = own.keys.iter().map(String::as_str).collect();
+            let optional = if own.optional { " optional" } else { "" };
+            format!("{:?} {}[{}]{optional}: {}", own.kind, own.name, keys.join(","), own.used_by.join(", "))
+        };
+        references("cart", &spec, kind).into_iter().map(shown).collect()
+    }
+
+    fn spec() -> Value {
+        json!({
+            "serviceAccountName": "cart",
+            "imagePullSecrets": [{"name": "registry"}, {}],
+            "initContainers": [{"name": "init", "env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]}],
+            "containers": [{
+                "name": "app",
+                "env": [
+                    {"name": "PLAIN", "value": "hunter2"},
+                    {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "b", "optional": true}}},
+                    {"name": "C", "valueFrom": {"secretKeyRef": {"name": "db", "key": "url"}}},
+                ],
+                "envFrom": [{"configMapRef": {"name": "extra", "optional": true}}, {"secretRef": {"name": "db"}}],
+            }],
+            "volumes": [
+                {"name": "config", "configMap": {"name": "settings", "items": [{"key": "app.yaml", "path": "app.yaml"}]}},
+                {"name": "tls", "secret": {"secretName": "tls"}},
+                {"name": "all", "projected": {"sources": [
+                    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                    {"secret": {"name": "token", "optional": true}},
+                    {"serviceAccountToken": {"path": "token"}},
+                ]}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}},
+                {"name": "scratch", "ephemeral": {}},
+                {"name": "empty", "emptyDir": {}},
+            ],
+        })
+    }
+
+    #[test]
+    fn finds_each_object_once_with_its_keys() {
+        assert_eq!(
+            found(spec(), None),
+            [
+                "Secret registry[]: image pull secret",
+                "ConfigMap settings[a,app.yaml]: env of init, env of app, volume config",
+                "ConfigMap extra[] optional: envFrom of app",
+                "Secret db[url]: envFrom of app, env of app",
+                "Secret tls[]: volume tls",
+                "ConfigMap kube-root-ca.crt[ca.crt]: volume all",
+                "Secret token[] optional: volume all",
+                "PersistentVolumeClaim data-0[]: volume data",
+                "PersistentVolumeClaim cart-scratch[]: volume scratch",
+                "ServiceAccount cart[]: service account of the pod",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_kind_of_problem_limits_what_is_checked() {
+        let kinds = |kind: ProblemKind| found(spec(), Some(kind)).len();
+        assert_eq!(found(spec(), Some(ProblemKind::Image)), ["Secret registry[]: image pull secret"]);
+        assert_eq!(kinds(ProblemKind::Unschedulable), 2);
+        assert_eq!(kinds(ProblemKind::Crash), 0);
+        assert!(kinds(ProblemKind::Start) > 4 && kinds(ProblemKind::Creating) > 4);
+        assert!(found(json!({"containers": []}), None).is_empty());
+    }
 
     #[test]
     fn describes_a_claim() {

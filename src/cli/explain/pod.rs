@@ -1,15 +1,19 @@
 //! Explains one pod.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
+use arcstr::ArcStr;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event as ApiEvent, Node, Pod as ApiPod, PodSpec};
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 use crate::{
-    api::Cause,
+    api::{Cause, LogSource},
     cli::live::ClusterView,
-    diagnosis::{Finding, Health, Thresholds, assess, kubectl_status, owner},
+    diagnosis::{ContainerFinding, Finding, Health, Thresholds, assess, kubectl_status, owner},
+    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
     placement,
     pods::{JsonPod, Pod},
     render::safe::{clean, printable},
@@ -19,10 +23,9 @@ use crate::{
 use super::{
     describe::{self, containers},
     events::{self, SHOWN, seconds},
-    explanation::{NodePart, ObjectPart, PodPart, State},
-    logs, objects,
+    explanation::{NodePart, PodPart, State},
+    objects::{self, references},
     reader::{Read, Reader},
-    references::{Scope, references},
     workload::add_port_holders,
 };
 
@@ -54,12 +57,16 @@ impl Subject {
 }
 
 /// A pod with its explanation.
-pub(super) struct Explained {
+pub(super) struct ExplainedPod {
     pub(super) pod: Pod,
     pub(super) part: PodPart,
     pub(super) finding: Option<Finding>,
 }
 
+/// The bytes of a log that are shown, at most.
+const LOG_BYTES: u32 = 16 * 1024;
+/// How many logs of a pod are read.
+const LOGS: usize = 4;
 /// How many claims of a pod that is not scheduled are looked at.
 const CLAIMS: usize = 4;
 
@@ -87,37 +94,34 @@ pub(super) async fn read_placement(reader: &Reader<'_>, view: &mut ClusterView) 
 }
 
 /// Judges a pod by what the view knows, and reads what explains its problem.
-pub(super) async fn explain_pod(
+pub(super) async fn explain(
     reader: &Reader<'_>,
     subject: Subject,
     (all_events, more_events): (Vec<ApiEvent>, bool),
     view: &mut ClusterView,
-    log_lines: u32,
-    now: Timestamp,
-) -> Explained {
-    let Subject { mut pod, spec, .. } = subject;
+) -> ExplainedPod {
+    let (Subject { mut pod, spec, .. }, now) = (subject, reader.now);
     pod.update_history(None, now);
     all_events.iter().for_each(|event| view.add_event(event.clone().into()));
     let mut verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     if matches!(&verdict.health, Health::Problem(finding) if finding.explanation.cause == Cause::PortConflict) {
-        add_port_holders(reader, view, now).await;
+        add_port_holders(reader, view).await;
         verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     }
     if read_placement(reader, view).await {
         verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     }
-    let (state, finding, scope) = match verdict.health {
-        Health::Healthy => (State::Healthy, None, Scope::default()),
-        Health::Settling => (State::Settling, None, Scope::ALL),
-        Health::Problem(finding) => {
-            let scope = Scope::of(finding.kind);
-            (State::Problem, Some(*finding), scope)
-        }
+    let (state, finding) = match verdict.health {
+        Health::Healthy => (State::Healthy, None),
+        Health::Settling => (State::Settling, None),
+        Health::Problem(finding) => (State::Problem, Some(*finding)),
     };
-    let wanted = spec.as_ref().map(|spec| references(&pod.name, spec, scope)).unwrap_or_default();
+    let kind = finding.as_ref().map(|finding| finding.kind);
+    let spec = spec.as_ref().filter(|_| state != State::Healthy);
+    let wanted = spec.map(|spec| references(&pod.name, spec, kind)).unwrap_or_default();
     let logs = async {
         match &finding {
-            Some(finding) => logs::read(reader, &pod, finding, log_lines).await,
+            Some(finding) => logs(reader, &pod, finding).await,
             None => HashMap::new(),
         }
     };
@@ -161,16 +165,11 @@ pub(super) async fn explain_pod(
         problem,
         containers: containers(&pod),
         conditions: describe::conditions(&pod),
-        objects: relevant(objects),
+        objects,
         node_state,
         events: events::newest(&all_events, more_events, SHOWN),
     };
-    Explained { pod, part, finding }
-}
-
-/// An optional object that does not exist explains nothing.
-fn relevant(objects: Vec<ObjectPart>) -> Vec<ObjectPart> {
-    objects.into_iter().filter(|object| object.exists != Some(false) || !object.optional).collect()
+    ExplainedPod { pod, part, finding }
 }
 
 async fn node(reader: &Reader<'_>, name: &str) -> Option<NodePart> {
@@ -195,4 +194,49 @@ fn healthy_since(pod: &Pod, state: State) -> Option<Timestamp> {
         "Succeeded" => ends().max(),
         _ => ready.and_then(|ready| ready.since).or(pod.started),
     }
+}
+
+/// The logs of the containers in trouble, by container.
+async fn logs(reader: &Reader<'_>, pod: &Pod, finding: &Finding) -> HashMap<ArcStr, Tail> {
+    let policy =
+        LogPolicy { tail_lines: reader.log_lines, max_bytes: LOG_BYTES, redact: true, redact_patterns: Vec::new() };
+    let policy = Arc::new(policy);
+    let reads = LogReader::new(reader.client().clone(), ReadLimits::default());
+    let tails = finding
+        .containers
+        .iter()
+        .take(LOGS)
+        .map(async |container| (container.name.clone(), log(reader, &reads, pod, container, &policy).await));
+    join_all(tails).await.into_iter().collect()
+}
+
+async fn log(
+    reader: &Reader<'_>,
+    logs: &LogReader,
+    pod: &Pod,
+    container: &ContainerFinding,
+    policy: &Arc<LogPolicy>,
+) -> Tail {
+    let request = match LogRequest::plan(pod, container, policy) {
+        LogPlan::Unavailable(tail) => return tail,
+        LogPlan::Read(request) => request,
+    };
+    let what = format!("the log of {}", clean(&container.name));
+    let (_permit, within) = match reader.begin().await {
+        Ok(begun) => begun,
+        Err(why) => {
+            reader.not_read(&what, &why);
+            return Tail::unavailable(why);
+        }
+    };
+    let Ok(tail) = timeout(within, logs.tail(&request)).await else {
+        let why = format!("no response within {} s", within.as_secs().max(1));
+        reader.not_read(&what, &why);
+        return Tail::unavailable(why);
+    };
+    let is_shown = !matches!(tail.source, LogSource::Unavailable | LogSource::TerminationMessage);
+    if !is_shown && tail.note.starts_with("not allowed: ") {
+        reader.not_read(&what, &format!("not allowed: get pods/log in {}", reader.namespace));
+    }
+    tail
 }

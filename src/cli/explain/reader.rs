@@ -5,14 +5,17 @@ use std::{
     time::Duration,
 };
 
-use http::Request as HttpRequest;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{
     Client, Resource,
     api::{GetParams, ListParams},
-    core::Request,
+    core::{Request, request},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use tokio::{
     sync::{Mutex, Semaphore, SemaphorePermit},
     time::{Instant, timeout},
@@ -41,6 +44,10 @@ const UNREAD: usize = 50;
 pub(super) struct Reader<'a> {
     client: &'a Client,
     pub(super) namespace: &'a str,
+    /// The time of the API server.
+    pub(super) now: Timestamp,
+    /// How many lines of a log are read.
+    pub(super) log_lines: u32,
     deadline: Instant,
     permits: Semaphore,
     requests: Cell<usize>,
@@ -79,16 +86,6 @@ impl<T> Page<T> {
     }
 }
 
-/// Why a request yielded nothing.
-enum Failed {
-    Missing,
-    Why(String),
-}
-
-fn why<T>(reason: impl Into<String>) -> Result<T, Failed> {
-    Err(Failed::Why(reason.into()))
-}
-
 impl<T> Read<T> {
     pub(super) fn found(self) -> Option<T> {
         match self {
@@ -96,13 +93,24 @@ impl<T> Read<T> {
             Self::Missing | Self::Unread => None,
         }
     }
+
+    /// Whether the object exists, if that is known.
+    pub(super) fn exists(&self) -> Option<bool> {
+        match self {
+            Self::Found(_) => Some(true),
+            Self::Missing => Some(false),
+            Self::Unread => None,
+        }
+    }
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(client: &'a Client, namespace: &'a str) -> Self {
+    pub(super) fn new(client: &'a Client, namespace: &'a str, now: Timestamp, log_lines: u32) -> Self {
         Self {
             client,
             namespace,
+            now,
+            log_lines,
             deadline: Instant::now() + TOTAL,
             permits: Semaphore::new(CONCURRENT),
             // The object itself was read before.
@@ -153,7 +161,7 @@ impl<'a> Reader<'a> {
 
     /// Reads an object in the reader's namespace as a `T`.
     pub(super) async fn get<K: Resource<DynamicType = ()>, T: DeserializeOwned>(&self, name: &str) -> Read<T> {
-        self.get_in::<K, T>(Some(self.namespace), name, false).await
+        self.object::<K, T>(Some(self.namespace), name, false).await
     }
 
     /// Reads an object that belongs to no namespace.
@@ -161,19 +169,15 @@ impl<'a> Reader<'a> {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        self.get_in::<K, K>(None, name, false).await
+        self.object::<K, K>(None, name, false).await
     }
 
     /// Reads the metadata of an object only, so that the values of a Secret never leave the API server.
-    pub(super) async fn exists<K: Resource<DynamicType = ()>>(&self, name: &str) -> Read<()> {
-        match self.get_in::<K, serde::de::IgnoredAny>(Some(self.namespace), name, true).await {
-            Read::Found(_) => Read::Found(()),
-            Read::Missing => Read::Missing,
-            Read::Unread => Read::Unread,
-        }
+    pub(super) async fn metadata<K: Resource<DynamicType = ()>>(&self, name: &str) -> Read<IgnoredAny> {
+        self.object::<K, IgnoredAny>(Some(self.namespace), name, true).await
     }
 
-    async fn get_in<K, T>(&self, namespace: Option<&str>, name: &str, metadata_only: bool) -> Read<T>
+    async fn object<K, T>(&self, namespace: Option<&str>, name: &str, metadata_only: bool) -> Read<T>
     where
         K: Resource<DynamicType = ()>,
         T: DeserializeOwned,
@@ -187,14 +191,10 @@ impl<'a> Reader<'a> {
             true => request.get_metadata(name, &GetParams::default()),
             false => request.get(name, &GetParams::default()),
         };
-        let result = match request {
-            Ok(request) => self.read(request, OBJECT_BYTES, &denied::<K>("get", namespace)).await,
-            Err(_) => why("the request is invalid"),
-        };
-        match result {
-            Ok(object) => Read::Found(object),
-            Err(Failed::Missing) => Read::Missing,
-            Err(Failed::Why(why)) => {
+        match self.read(request, OBJECT_BYTES, denied::<K>("get", namespace)).await {
+            Ok(Some(object)) => Read::Found(object),
+            Ok(None) => Read::Missing,
+            Err(why) => {
                 self.not_read(&format!("{} {name}", K::kind(&())), &why);
                 Read::Unread
             }
@@ -208,34 +208,40 @@ impl<'a> Reader<'a> {
         params: &ListParams,
     ) -> Option<Page<T>> {
         let namespace = Some(self.namespace);
-        let result = match Request::new(K::url_path(&(), namespace)).list(params) {
-            Ok(request) => self.read(request, LIST_BYTES, &denied::<K>("list", namespace)).await,
-            Err(_) => why("the request is invalid"),
-        };
-        match result {
-            Ok(page) => Some(page),
-            Err(Failed::Missing) => {
-                self.not_read(what, "the API server does not have this resource");
-                None
-            }
-            Err(Failed::Why(why)) => {
-                self.not_read(what, &why);
-                None
-            }
-        }
+        let request = Request::new(K::url_path(&(), namespace)).list(params);
+        let page = self.read(request, LIST_BYTES, denied::<K>("list", namespace)).await;
+        let page = page.and_then(|page| page.ok_or("the API server does not have this resource".to_owned()));
+        page.inspect_err(|why| self.not_read(what, why)).ok()
     }
 
+    /// The response to a request; absent if it is 404. The error is why there is none.
     async fn read<T: DeserializeOwned>(
         &self,
-        request: HttpRequest<Vec<u8>>,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
         limit: usize,
-        denied: &str,
-    ) -> Result<T, Failed> {
-        let (_permit, within) = self.begin().await.map_err(Failed::Why)?;
-        let response = timeout(within, bytes(self.client, request, limit, denied)).await;
-        let bytes = response.unwrap_or_else(|_| why(format!("no response within {} s", within.as_secs().max(1))))?;
-        // The error is not shown, because it may quote the response.
-        serde_json::from_slice(&bytes).or_else(|_| why("the response cannot be decoded"))
+        denied: String,
+    ) -> Result<Option<T>, String> {
+        let request = request.map_err(|_| "the request is invalid")?;
+        let (_permit, within) = self.begin().await?;
+        let response = timeout(within, read_body(self.client, request, limit)).await;
+        let response = response.map_err(|_| format!("no response within {} s", within.as_secs().max(1)))?;
+        // The messages of errors may quote the response, so they are not shown.
+        let why = match response {
+            Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
+                Ok(object) => return Ok(Some(object)),
+                Err(_) => "the response cannot be decoded".to_owned(),
+            },
+            Ok(None) => format!("the response is larger than {} MiB", limit >> 20),
+            Err(kube::Error::Api(status)) => match status.code {
+                404 => return Ok(None),
+                403 => denied,
+                401 => "the API server rejects the credentials".to_owned(),
+                code => format!("the API server returned {code}"),
+            },
+            Err(kube::Error::ReadEvents(_)) => "the connection was closed".to_owned(),
+            Err(_) => "the API server cannot be reached".to_owned(),
+        };
+        Err(why)
     }
 }
 
@@ -247,22 +253,6 @@ fn denied<K: Resource<DynamicType = ()>>(verb: &str, namespace: Option<&str>) ->
     format!("not allowed: {verb} {}{group}{place}", K::plural(&()))
 }
 
-async fn bytes(client: &Client, request: HttpRequest<Vec<u8>>, limit: usize, denied: &str) -> Result<Vec<u8>, Failed> {
-    // The messages of errors may quote anything, so they are not shown.
-    match read_body(client, request, limit).await {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => why(format!("the response is larger than {} MiB", limit >> 20)),
-        Err(kube::Error::Api(status)) => match status.code {
-            404 => Err(Failed::Missing),
-            403 => why(denied),
-            401 => why("the API server rejects the credentials"),
-            code => why(format!("the API server returned {code}")),
-        },
-        Err(kube::Error::ReadEvents(_)) => why("the connection was closed"),
-        Err(_) => why("the API server cannot be reached"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -272,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn begins_no_more_requests_than_may_be_under_way() {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
-        let reader = Reader::new(&client, "shop");
+        let reader = Reader::new(&client, "shop", Timestamp::UNIX_EPOCH, 20);
         let mut begun = Vec::new();
         for _ in 0..CONCURRENT {
             begun.push(reader.begin().await.unwrap());

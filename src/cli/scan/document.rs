@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Value, value::RawValue};
 
@@ -30,38 +30,31 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn add(&mut self, object: &impl Object) {
+    fn add(&mut self, object: &RawValue) {
         add_object(self.collector, object);
         (self.progress)(self.collector.objects());
     }
 }
 
 /// Deserializes a document, which is a list of objects or one object.
-pub(super) struct Document<'r, 'a, O> {
-    reading: &'r mut Reading<'a>,
-    object: std::marker::PhantomData<O>,
-}
+pub(super) struct Document<'r, 'a>(pub(super) &'r mut Reading<'a>);
 
-impl<'r, 'a, O> Document<'r, 'a, O> {
-    pub(super) fn of(reading: &'r mut Reading<'a>) -> Self {
-        Self { reading, object: std::marker::PhantomData }
-    }
-
+impl Document<'_, '_> {
     fn reject(self, content: &str) {
-        self.reading.not_pods.get_or_insert(content.to_owned());
+        self.0.not_pods.get_or_insert(content.to_owned());
     }
 }
 
-impl<'de, O: Object> DeserializeSeed<'de> for Document<'_, '_, O> {
+impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.reading.documents += 1;
+        self.0.documents += 1;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
+impl<'de> Visitor<'de> for Document<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,19 +62,19 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut fields: Vec<(&'static str, O)> = Vec::new();
+        let mut fields: Vec<(&str, Box<RawValue>)> = Vec::new();
         let mut is_list = false;
         while let Some(key) = map.next_key::<String>()? {
             if key == "items" {
                 is_list = true;
-                map.next_value_seed(Items::<O>(Document::of(self.reading)))?;
+                map.next_value_seed(Items(Document(self.0)))?;
             } else if let Some(field) = FIELDS.into_iter().find(|field| *field == key) {
                 fields.push((field, map.next_value()?));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        let kind = fields.iter().find(|(field, _)| *field == "kind").and_then(|(_, kind)| kind.decode::<String>().ok());
+        let kind = fields.iter().find(|(field, _)| *field == "kind").and_then(|(_, kind)| decode::<String>(kind).ok());
         match (is_list, kind) {
             // The items of the API's own lists have no kind; the list's kind decides.
             (true, Some(kind)) if kind != "List" && kind != "PodList" => self.reject(&format!("a {kind}")),
@@ -89,19 +82,21 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
             (false, Some(kind)) if kind == "List" || kind == "PodList" => {}
             (false, None) => self.reject("something else"),
             (false, Some(_)) => {
-                let object = O::with_fields(fields).map_err(serde::de::Error::custom)?;
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+                let object = RawValue::from_string(format!("{{{}}}", fields.join(",")));
+                let object = object.map_err(serde::de::Error::custom)?;
                 if is_nameless_pod(&object) {
                     self.reject("a Pod without a name");
                     return Ok(());
                 }
-                self.reading.add(&object);
+                self.0.add(&object);
             }
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
-        Items::<O>(self).visit_seq(seq)
+        Items(self).visit_seq(seq)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
@@ -136,9 +131,9 @@ impl<'de, O: Object> Visitor<'de> for Document<'_, '_, O> {
 }
 
 /// Deserializes the objects of a list.
-struct Items<'r, 'a, O>(Document<'r, 'a, O>);
+struct Items<'r, 'a>(Document<'r, 'a>);
 
-impl<'de, O: Object> DeserializeSeed<'de> for Items<'_, '_, O> {
+impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -146,7 +141,7 @@ impl<'de, O: Object> DeserializeSeed<'de> for Items<'_, '_, O> {
     }
 }
 
-impl<'de, O: Object> Visitor<'de> for Items<'_, '_, O> {
+impl<'de> Visitor<'de> for Items<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -154,8 +149,8 @@ impl<'de, O: Object> Visitor<'de> for Items<'_, '_, O> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(object) = seq.next_element::<O>()? {
-            self.0.reading.add(&object);
+        while let Some(object) = seq.next_element::<Box<RawValue>>()? {
+            self.0.0.add(&object);
         }
         Ok(())
     }
@@ -165,34 +160,9 @@ impl<'de, O: Object> Visitor<'de> for Items<'_, '_, O> {
     }
 }
 
-/// An object that was read but not decoded yet, so that one malformed object does not fail the whole list.
-pub(super) trait Object: DeserializeOwned {
-    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error>;
-
-    /// Makes an object of these fields.
-    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error>;
-}
-
-impl Object for Box<RawValue> {
-    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.get())
-    }
-
-    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-        RawValue::from_string(format!("{{{}}}", fields.join(",")))
-    }
-}
-
-/// For YAML, whose text is not kept.
-impl Object for Value {
-    fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        T::deserialize(self)
-    }
-
-    fn with_fields(fields: Vec<(&'static str, Self)>) -> Result<Self, serde_json::Error> {
-        Ok(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-    }
+/// Decodes an object, so that one malformed object does not fail the whole list.
+fn decode<'a, T: Deserialize<'a>>(object: &'a RawValue) -> serde_json::Result<T> {
+    serde_json::from_str(object.get())
 }
 
 /// The fields that identify an object.
@@ -214,17 +184,17 @@ struct Meta {
 }
 
 /// Whether an object is a pod without a name, such as `{"kind": "Pod"}`, which no API server returns.
-fn is_nameless_pod(object: &impl Object) -> bool {
-    let header: Header = object.decode().unwrap_or_default();
+fn is_nameless_pod(object: &RawValue) -> bool {
+    let header: Header = decode(object).unwrap_or_default();
     header.kind.as_deref() == Some("Pod")
         && header.metadata.is_none_or(|meta| meta.name.is_none_or(|name| name.is_empty()))
 }
 
 /// Adds an object to the collector. One without a kind is a pod: the API's own lists omit the kind of their items.
-fn add_object(collector: &mut Collector, object: &impl Object) {
-    let header: Header = object.decode().unwrap_or_default();
+fn add_object(collector: &mut Collector, object: &RawValue) {
+    let header: Header = decode(object).unwrap_or_default();
     match header.kind.as_deref() {
-        None | Some("Pod") => match object.decode::<Pod>() {
+        None | Some("Pod") => match decode::<Pod>(object) {
             Ok(pod) if !pod.name.is_empty() => collector.add_pod(pod),
             _ => {
                 let Meta { namespace, name, labels, .. } = header.metadata.unwrap_or_default();
@@ -235,34 +205,33 @@ fn add_object(collector: &mut Collector, object: &impl Object) {
         Some(kind) => {
             let mut is_used = true;
             match kind {
-                "Job" => _ = object.decode::<Job>().map(|job| collector.add_job(job)),
-                "CronJob" => _ = object.decode::<CronJob>().map(|cron_job| collector.add_cron_job(cron_job)),
+                "Job" => _ = decode::<Job>(object).map(|job| collector.add_job(job)),
+                "CronJob" => _ = decode::<CronJob>(object).map(|cron_job| collector.add_cron_job(cron_job)),
                 "ReplicaSet" | "ControllerRevision" => {
                     let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
-                    let json = object.decode::<Value>().unwrap_or_default().to_string();
-                    if let Ok(revision) = RevisionObject::from_json(json.as_bytes()) {
+                    if let Ok(revision) = RevisionObject::from_json(object.get().as_bytes()) {
                         let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
                         collector.view.give_revision(namespace, name, revision);
                     }
                 }
-                "Node" => _ = object.decode().map(|node| collector.view.placement().give_node(&node)),
+                "Node" => _ = decode(object).map(|node| collector.view.placement().give_node(&node)),
                 "PersistentVolumeClaim" => {
                     let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
                     let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
-                    _ = object.decode().map(|claim| collector.view.placement().give_claim(namespace, name, claim));
+                    _ = decode(object).map(|claim| collector.view.placement().give_claim(namespace, name, claim));
                 }
                 "StorageClass" => {
                     let name = header.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
-                    _ = object.decode().map(|class| collector.view.placement().give_class(name, class));
+                    _ = decode(object).map(|class| collector.view.placement().give_class(name, class));
                 }
                 "PersistentVolume" => {
-                    _ = object.decode().map(|volume| collector.view.placement().give_volume(&volume));
+                    _ = decode(object).map(|volume| collector.view.placement().give_volume(&volume));
                 }
                 // Only v1 and v1beta1 exist, which have the same fields.
                 "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
-                    _ = object.decode::<events::v1::Event>().map(|event| collector.view.add_event(event.into()));
+                    _ = decode::<events::v1::Event>(object).map(|event| collector.view.add_event(event.into()));
                 }
-                "Event" => _ = object.decode::<core::v1::Event>().map(|event| collector.view.add_event(event.into())),
+                "Event" => _ = decode::<core::v1::Event>(object).map(|event| collector.view.add_event(event.into())),
                 _ => is_used = false,
             }
             collector.add_other_object(kind, is_used);

@@ -9,12 +9,12 @@ use std::{
 
 use jiff::Timestamp;
 use serde::de::DeserializeSeed;
-use serde_json::{Value, error::Category, value::RawValue};
+use serde_json::error::Category;
 
 use crate::cli::{
     Failure,
     live::ClusterView,
-    yaml::{Documents, YamlError},
+    yaml::{NotYaml, YamlAsJson},
 };
 
 use super::{
@@ -35,7 +35,7 @@ const BUFFER_SIZE: usize = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 enum FileError {
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     #[error("it is empty")]
     Empty,
     #[error("it is UTF-16: save it as UTF-8")]
@@ -79,8 +79,8 @@ fn read(mut input: impl BufRead, collector: &mut Collector, progress: &mut dyn F
     let mut reading = Reading { collector, progress, documents: 0, not_pods: None };
     match first_byte(&mut input)? {
         None => return Err(FileError::Empty),
-        Some(b'{' | b'[') => read_json(&mut input, &mut reading)?,
-        Some(_) => read_yaml(input, &mut reading)?,
+        Some(b'{' | b'[') => read_documents(&mut input, "JSON", &mut reading)?,
+        Some(_) => read_documents(&mut YamlAsJson::of(input), "YAML", &mut reading)?,
     }
     let Reading { collector, documents, not_pods, .. } = reading;
     match (not_pods, &collector.other_kind) {
@@ -118,37 +118,27 @@ fn skip_white_space(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     }
 }
 
-fn read_json(input: &mut impl BufRead, reading: &mut Reading<'_>) -> Result<(), FileError> {
+fn read_documents(input: &mut impl BufRead, language: &str, reading: &mut Reading<'_>) -> Result<(), FileError> {
     while skip_white_space(input)?.is_some() {
         let mut deserializer = serde_json::Deserializer::from_reader(&mut *input);
-        Document::<Box<RawValue>>::of(reading).deserialize(&mut deserializer).map_err(|error| {
+        Document(reading).deserialize(&mut deserializer).map_err(|error| {
             let line = error.line() as u64;
             match error.classify() {
-                Category::Io => FileError::Io(error.into()),
+                Category::Io => io::Error::from(error).into(),
                 Category::Eof => FileError::Truncated(line),
                 Category::Syntax => FileError::Syntax(line, "JSON"),
-                Category::Data => FileError::NotPods("JSON of another shape".to_owned()),
+                Category::Data => FileError::NotPods(format!("{language} of another shape")),
             }
         })?;
     }
     Ok(())
 }
 
-/// Reads the documents of the input.
-fn read_yaml(input: impl BufRead, reading: &mut Reading<'_>) -> Result<(), FileError> {
-    let mut documents = Documents::new(input);
-    while documents.begin_next()? {
-        documents.deserialize(Document::<Value>::of(reading))?;
-    }
-    Ok(())
-}
-
-impl From<YamlError> for FileError {
-    fn from(error: YamlError) -> Self {
-        match error {
-            YamlError::Io(error) => Self::Io(error),
-            YamlError::Syntax(line) => Self::Syntax(line, "YAML"),
-            YamlError::Shape => Self::NotPods("YAML of another shape".to_owned()),
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(NotYaml(line)) => Self::Syntax(*line, "YAML"),
+            None => Self::Io(error),
         }
     }
 }

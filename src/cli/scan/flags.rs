@@ -9,7 +9,7 @@ use crate::{
     cli::{
         Failure,
         connect::{ConnectionFlags, contexts},
-        duration::duration,
+        flags::duration,
     },
     diagnosis::Thresholds,
     render::groups::By,

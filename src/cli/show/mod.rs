@@ -1,34 +1,46 @@
 //! `orchestr show`: prints the status of an object as a person reads it, or its history.
 
-mod read;
 mod section;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
+use kube::{Api, api::DynamicObject};
+use serde_json::Value;
+use tokio::time::timeout;
 
-use crate::render::{
-    Timeline,
-    document::{Document, Verdict},
-    html,
-    json::json,
-    table::{self, terminal_width},
-    text::{self, Layout},
+use crate::{
+    api::{NamespacedName, OrchestrStatus, api_resource},
+    clock::ClusterClock,
+    render::{
+        Timeline,
+        document::{Document, Verdict},
+        html,
+        json::json,
+        table::{self, terminal_width},
+        text::{self, Layout},
+    },
 };
 
 use super::{
     Failure,
-    duration::duration,
-    process::{print, print_text},
+    api_error::{Grant, Permission},
+    connect::{ConnectionFlags, Retries, connect},
+    flags::duration,
+    kind::object_name,
+    process::{file_name, print, print_text, read_text},
+    yaml::json_or_yaml,
 };
-use read::{ReadStatus, StatusFlags};
-use section::{Selection, not_found};
 
 /// The exit code when pods have problems, as of `scan`.
 const PROBLEMS: u8 = 1;
 /// The exit code when the status does not say whether the pods are healthy, as of `scan`.
 const UNKNOWN: u8 = 2;
+/// The largest file that is read, in bytes: the list of some hundred objects.
+const LIMIT: u64 = 64 * 1024 * 1024;
+/// How long the request may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The lines of a log that are printed if nothing is selected.
 const LOG_LINES: usize = 10;
 
@@ -43,8 +55,16 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct ShowFlags {
+    /// The Orchestr object
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = object_name)]
+    object: NamespacedName,
+
+    /// Read the object from a file written by `kubectl get orchestr -A -o json` or -o yaml; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: Option<PathBuf>,
+
     #[command(flatten)]
-    source: StatusFlags,
+    connection: ConnectionFlags,
 
     /// Print only this pod, owner, or incident by its key
     #[arg(value_name = "POD|OWNER|INCIDENT")]
@@ -83,19 +103,18 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     if flags.output == Output::Json && !flags.history {
         return Err(Failure::new("-o json is for --history: `kubectl get orchestr -o json` prints the status"));
     }
-    let read = flags.source.read().await?;
+    let read = flags.read().await?;
     if flags.history {
         print_history(&flags, &read)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (object, status) = (&flags.source.object, &read.status);
-    let selection = match &flags.selected {
-        None => Selection::all(status),
-        Some(selected) => {
-            Selection::find(status, selected).ok_or_else(|| Failure::new(not_found(object, status, selected)))?
-        }
-    };
-    let section = section::of(object, &read, &selection);
+    let object = &flags.object;
+    let mut section = section::of(object, &read);
+    if let Some(wanted) = &flags.selected
+        && !section::select(&mut section, wanted)
+    {
+        return Err(Failure::new(section::not_found(object, &read.status, wanted)));
+    }
     let verdict = section.verdict;
     let all_or_few = if flags.selected.is_some() { usize::MAX } else { LOG_LINES };
     let layout = Layout::of_terminal(flags.log_lines.unwrap_or(all_or_few));
@@ -112,7 +131,7 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
 }
 
 fn print_history(flags: &ShowFlags, read: &ReadStatus) -> Result<(), Failure> {
-    let object = &flags.source.object;
+    let object = &flags.object;
     // A duration of more than the 292 years that Go's can hold is not accepted.
     let within = flags.since.map(|since| SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX));
     let timeline = Timeline::of(object, &read.status, within, read.now);
@@ -123,5 +142,103 @@ fn print_history(flags: &ShowFlags, read: &ReadStatus) -> Result<(), Failure> {
             let section = section::of_history(object, &read.status, timeline);
             print(html::page(&Document::of(section, String::new())).as_bytes()).map(drop)
         }
+    }
+}
+
+/// The status of an object, from the cluster or a file.
+pub(super) struct ReadStatus {
+    status: OrchestrStatus,
+    /// `metadata.generation`.
+    generation: Option<i64>,
+    /// The time of the API server; of a file, the time of the last check.
+    now: Timestamp,
+}
+
+impl ShowFlags {
+    /// Reads the status of the object.
+    async fn read(&self) -> Result<ReadStatus, Failure> {
+        let key = &self.object;
+        let NamespacedName { namespace, name } = key;
+        let (object, now) = match &self.filename {
+            Some(path) => (find(&read_text(path, LIMIT)?, &file_name(path), key)?, None),
+            None => from_cluster(key, &self.connection).await.map(|(object, now)| (object, Some(now)))?,
+        };
+        let Some(status) = object.data.get("status").filter(|status| !status.is_null()) else {
+            return Err(Failure::new(format!("{namespace}/{name} has no status yet: is the operator running?")));
+        };
+        // The message of the parser would quote the value, which may be a part of a log.
+        let status: OrchestrStatus = serde_path_to_error::deserialize(status).map_err(|error| {
+            Failure::new(format!("{namespace}/{name}: status.{} has another type than the CRD says", error.path()))
+        })?;
+        // A file shows the state when it was written.
+        let now = now.or(status.last_check_time.as_ref().map(|time| time.0)).unwrap_or_else(Timestamp::now);
+        Ok(ReadStatus { status, generation: object.metadata.generation, now })
+    }
+}
+
+/// Reads the object, and the time of the API server.
+async fn from_cluster(
+    key: &NamespacedName,
+    connection: &ConnectionFlags,
+) -> Result<(DynamicObject, Timestamp), Failure> {
+    let cluster = connect(connection, Retries::InTheClient).await?;
+    let clock = ClusterClock::default();
+    let NamespacedName { namespace, name } = key;
+    let client = clock.wrap_client(cluster.client, |_, _, _| {});
+    let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &api_resource());
+    let permission =
+        Permission { verb: "get", resource: "orchestrs.kopf.dev", namespace: Some(namespace), grant: Grant::View };
+    let object = timeout(TIMEOUT, api.get(name))
+        .await
+        .map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))?
+        .map_err(|error| cluster.target.describe_denied(&error, &permission))?;
+    Ok((object, clock.now()))
+}
+
+/// Finds the object of this name in the text of a file with one object or a list of objects.
+fn find(text: &str, file: &str, wanted: &NamespacedName) -> Result<DynamicObject, Failure> {
+    let document = json_or_yaml(text).ok_or_else(|| Failure::new(format!("{file} is neither JSON nor YAML")))?;
+    let items = match document {
+        Value::Object(mut list) if list.contains_key("items") => match list.remove("items") {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        },
+        object => vec![object],
+    };
+    let mut objects = items.into_iter().filter_map(|item| serde_json::from_value::<DynamicObject>(item).ok());
+    let NamespacedName { namespace, name } = wanted;
+    let is_wanted = |object: &DynamicObject| {
+        let kind = object.types.as_ref().map(|types| types.kind.as_str());
+        let metadata = &object.metadata;
+        kind == Some("Orchestr")
+            && metadata.namespace.as_ref() == Some(namespace)
+            && metadata.name.as_ref() == Some(name)
+    };
+    objects
+        .find(is_wanted)
+        .ok_or_else(|| Failure::new(format!("{file} does not contain the Orchestr object {namespace}/{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn finds_an_object_in_the_list_of_a_large_cluster() {
+        let object = |number: usize| {
+            let pods: Vec<_> =
+                (0..100).map(|_| json!({"name": "p", "namespace": "n", "containerIssues": []})).collect();
+            json!({
+                "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": format!("o{number}"), "namespace": "ops"},
+                "status": {"problematicPods": pods},
+            })
+        };
+        let objects: Vec<_> = (0..500).map(object).collect();
+        let list = serde_yaml::to_string(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
+        assert!(list.len() as u64 <= LIMIT);
+        let found = find(&list, "objects.yaml", &NamespacedName::new("ops", "o499")).unwrap();
+        assert_eq!(found.data["status"]["problematicPods"].as_array().unwrap().len(), 100);
     }
 }

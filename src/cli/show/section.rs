@@ -1,4 +1,4 @@
-//! A status, or the incidents and pods of it that were selected, as all formats show it.
+//! A status, or the incidents and pods of it that are selected, as all formats show it.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,52 +13,35 @@ use crate::{
     },
 };
 
-use super::read::ReadStatus;
+use super::ReadStatus;
 
 /// The fewest digits of an incident's key that select it.
 const KEY_DIGITS: usize = 4;
 
-/// What is shown of a status.
-pub(super) struct Selection<'a> {
-    incidents: Vec<&'a Incident>,
-    pods: Vec<&'a PodProblem>,
-    is_everything: bool,
-}
-
-impl<'a> Selection<'a> {
-    pub(super) fn all(status: &'a OrchestrStatus) -> Self {
-        Self {
-            incidents: status.incidents.iter().collect(),
-            pods: status.problematic_pods.iter().collect(),
-            is_everything: true,
-        }
-    }
-
-    /// What `wanted` names: a pod, the owner of pods (each with or without its namespace), or the key of an incident or
-    /// its beginning. The incidents of a pod are selected with it, as the pods of an incident are.
-    pub(super) fn find(status: &'a OrchestrStatus, wanted: &str) -> Option<Self> {
-        let by_pod: Vec<_> =
-            status.problematic_pods.iter().filter(|pod| names(wanted, &pod.namespace, &pod.name)).collect();
-        if !by_pod.is_empty() {
-            let is_of_a_pod = |incident: &&Incident| by_pod.iter().any(|pod| belongs(pod, incident));
-            return Some(Self {
-                incidents: status.incidents.iter().filter(is_of_a_pod).collect(),
-                pods: by_pod,
-                is_everything: false,
-            });
-        }
-        let has_key = |incident: &Incident| wanted.len() >= KEY_DIGITS && incident.key.starts_with(wanted);
-        let is_wanted = |incident: &&Incident| {
-            has_key(incident)
+/// Keeps what `wanted` names: a pod, the owner of pods (each with or without its namespace), or the key of an incident or its
+/// beginning. The incidents of a pod are kept with it, as the pods of an incident are. Returns whether anything is left.
+pub(super) fn select(section: &mut Section, wanted: &str) -> bool {
+    let Section { incidents, pods, .. } = section;
+    let is_wanted_pod = |pod: &PodProblem| names(wanted, &pod.namespace, &pod.name);
+    if pods.iter().any(is_wanted_pod) {
+        pods.retain(is_wanted_pod);
+        incidents.retain(|incident| pods.iter().any(|pod| belongs(pod, incident)));
+    } else {
+        incidents.retain(|incident| {
+            let has_key = wanted.len() >= KEY_DIGITS && incident.key.starts_with(wanted);
+            has_key
                 || names(wanted, &incident.namespace, &incident.owner.name)
                 // A pod that the list of pods omits.
                 || incident.example_pods.iter().any(|pod| names(wanted, &incident.namespace, pod))
-        };
-        let incidents: Vec<_> = status.incidents.iter().filter(is_wanted).collect();
-        let is_of_an_incident = |pod: &&PodProblem| incidents.iter().any(|incident| belongs(pod, incident));
-        let pods = status.problematic_pods.iter().filter(is_of_an_incident).collect();
-        (!incidents.is_empty()).then_some(Self { incidents, pods, is_everything: false })
+        });
+        pods.retain(|pod| incidents.iter().any(|incident| belongs(pod, incident)));
     }
+    let is_any = !(incidents.is_empty() && pods.is_empty());
+    section.problematic_pod_count = pods.len();
+    section.common_causes.clear();
+    let statement = std::mem::take(&mut section.status.statement);
+    section.status = StatusPart { statement, is_selection: true, ..StatusPart::default() };
+    is_any
 }
 
 /// Whether `wanted` is this name, or the namespace and the name.
@@ -92,8 +75,8 @@ pub(super) fn not_found(object: &NamespacedName, status: &OrchestrStatus, wanted
     format!("the status of {namespace}/{name} names no pod, owner or incident {wanted:?}{omitted}")
 }
 
-/// The selected parts of the status.
-pub(super) fn of(object: &NamespacedName, read: &ReadStatus, selection: &Selection<'_>) -> Section {
+/// The status of an object.
+pub(super) fn of(object: &NamespacedName, read: &ReadStatus) -> Section {
     let ReadStatus { status, generation, now } = read;
     let healthy = status.conditions.iter().find(|condition| condition.type_ == condition::PODS_HEALTHY);
     let (reason, message) = healthy.map_or(("", ""), |condition| (&condition.reason, &condition.message));
@@ -104,32 +87,28 @@ pub(super) fn of(object: &NamespacedName, read: &ReadStatus, selection: &Selecti
         Verdict::Healthy => (Verdict::Healthy, no_problems(status.watched_pods)),
         Verdict::Unknown => (Verdict::Unknown, unknown.to_owned()),
     };
-    let is_everything = selection.is_everything;
-    let listed = selection.pods.len();
     // Of an object that has always been watched and had no incident, there is nothing to draw.
     let has_history = !(status.history.is_empty() && status.unwatched.is_empty());
+    let listed = status.problematic_pods.len();
     Section {
         verdict,
         headline,
         summary: if verdict == Verdict::Healthy { String::new() } else { reasons(message).to_owned() },
-        problematic_pod_count: match usize::try_from(status.problematic_pod_count) {
-            Ok(all) if is_everything => all.max(listed),
-            _ => listed,
-        },
-        incidents: selection.incidents.iter().copied().cloned().collect(),
-        pods: selection.pods.iter().copied().cloned().collect(),
+        problematic_pod_count: usize::try_from(status.problematic_pod_count).unwrap_or(0).max(listed),
+        incidents: status.incidents.to_vec(),
+        pods: status.problematic_pods.to_vec(),
         not_seen: notes(status, *generation, *now),
-        common_causes: if is_everything { status.common_causes.clone() } else { Vec::new() },
+        common_causes: status.common_causes.clone(),
         status: StatusPart {
             statement: match (verdict, healthy) {
                 (Verdict::Unknown, Some(_)) => format!("{unknown} ({reason}): {message}"),
                 (Verdict::Unknown, None) => format!("{unknown}."),
                 _ => message.to_owned(),
             },
-            is_selection: !is_everything,
-            omitted_incidents: if is_everything { status.omitted_incidents } else { 0 },
-            omitted_pods: if is_everything { status.omitted_pods } else { 0 },
-            history: (is_everything && has_history).then(|| Timeline::of(object, status, None, *now)),
+            is_selection: false,
+            omitted_incidents: status.omitted_incidents,
+            omitted_pods: status.omitted_pods,
+            history: has_history.then(|| Timeline::of(object, status, None, *now)),
         },
         subject: format!("{}/{}", object.namespace, object.name),
         as_of: status.last_check_time.as_ref().map(|time| time.0),

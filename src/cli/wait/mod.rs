@@ -26,8 +26,7 @@ use crate::render::{document::End, github, junit, text};
 use super::{
     Failure,
     connect::{Cluster, Retries},
-    duration::duration,
-    object_flags::{ConnectedNamespace, ObjectFlags},
+    flags::{ConnectedNamespace, ObjectFlags, duration},
     process::{print, print_text},
     workload,
 };

@@ -8,7 +8,7 @@ use kube::{Resource, api::GetParams, core::Request};
 use tokio::time::timeout;
 
 use crate::{
-    cli::{Failure, connect::Cluster, get::get_text, kind},
+    cli::{Failure, connect::Cluster, kind},
     pods::WatchedPod,
 };
 
@@ -69,7 +69,7 @@ pub(super) async fn look_up(cluster: &Cluster, namespace: &str, target: Target) 
         namespace_exists(cluster, namespace).await?;
         return Ok(Watched { target, workload: None, pod_uid: String::new() });
     };
-    let json = get_text(cluster, namespace, *kind, name, TIMEOUT).await?;
+    let json = cluster.get(*kind, namespace, name, TIMEOUT).await?;
     let undecodable = |error| cluster.target.describe(&kube::Error::SerdeError(error));
     let Some(workload) = Workload::decode(*kind, &json).map_err(undecodable)? else {
         let watched: WatchedPod = serde_json::from_str(&json).map_err(undecodable)?;

@@ -1,11 +1,11 @@
 //! Chooses the workloads and pods that a page shows, and how much of each log, so that it stays below its size.
 
-use crate::api::{ContainerIssue, LogSource, PodProblem};
+use crate::api::{LogSource, PodProblem};
 
 use super::{
     super::document::Section,
     text,
-    workload::{self, Origin, Workload, workloads},
+    workload::{self, Workload, workloads},
 };
 
 /// The largest page, in bytes.
@@ -21,18 +21,12 @@ const HEADINGS: usize = 1_000;
 /// The markup that may be added around a log when it is shown, in bytes.
 const LOG_MARKUP: usize = 100;
 
-/// The workloads of a section.
-struct Content<'a> {
-    workloads: Vec<Workload<'a>>,
-    origin: Origin<'a>,
-}
-
-/// What the page shows of a section.
-pub(super) struct Shown<'a> {
-    /// With those pods that are shown.
+/// A cluster, a file or an object, and what the page shows of it.
+pub(super) struct Part<'a> {
+    pub(super) section: &'a Section,
+    /// How many limits, and how many common causes, are shown.
+    pub(super) items: usize,
     pub(super) workloads: Vec<Workload<'a>>,
-    /// The position of the first of them among the workloads of the page.
-    pub(super) first_position: usize,
     /// How many workloads are left out.
     pub(super) omitted_workloads: usize,
     /// How many bytes each log may take.
@@ -41,96 +35,77 @@ pub(super) struct Shown<'a> {
     pub(super) shortened_logs: usize,
 }
 
-impl Shown<'_> {
-    /// Makes the sentences about what is left out as long as they can be.
-    pub(super) const NOTHING: Self = Self {
-        workloads: Vec::new(),
-        first_position: 1,
-        omitted_workloads: usize::MAX,
-        log_bytes: 0,
-        shortened_logs: usize::MAX,
-    };
+impl<'a> Part<'a> {
+    /// The sentences about what is left out are as long as they can be.
+    pub(super) fn without_workloads(section: &'a Section, items: usize) -> Self {
+        let most = usize::MAX;
+        Self { section, items, workloads: Vec::new(), omitted_workloads: most, log_bytes: 0, shortened_logs: most }
+    }
 
+    /// How many pods are shown.
     pub(super) fn pods(&self) -> usize {
-        self.workloads.iter().map(|workload| workload.pods.len()).sum()
+        self.workloads.iter().map(|workload| workload.shown).sum()
+    }
+
+    /// The logs that are shown.
+    fn logs(&self) -> impl Iterator<Item = &str> {
+        self.workloads.iter().flat_map(Workload::shown_pods).flat_map(|pod| logs(pod))
     }
 }
 
-/// A workload that is shown, and all of its pods.
-struct Chosen<'a> {
-    shown: Workload<'a>,
-    pods: Vec<&'a PodProblem>,
-}
-
-/// What the page shows of each section. Every workload and its first pod come before the second pod of any, and the
-/// sections take turns. `used` is the size of the rest of the page.
-pub(super) fn fit<'a>(sections: impl Iterator<Item = &'a Section>, used: usize) -> Vec<Shown<'a>> {
-    let reports: Vec<_> = sections.map(|own| Content { workloads: workloads(own), origin: Origin::of(own) }).collect();
-    let headings = HEADINGS * reports.iter().filter(|report| !report.workloads.is_empty()).count();
+/// Chooses what the page shows of each part. Every workload and its first pod come before the second pod of any, and the parts
+/// take turns. `used` is the size of the rest of the page.
+pub(super) fn fit(parts: &mut [Part<'_>], used: usize) {
+    let mut all: Vec<_> = parts.iter().map(|part| workloads(part.section).into_iter()).collect();
+    let headings = HEADINGS * all.iter().filter(|workloads| workloads.len() > 0).count();
     let mut room = PAGE_LIMIT.saturating_sub(used + headings + LOGS);
     let mut take = |size: usize| {
         let rest = room.checked_sub(size);
         room = rest.unwrap_or(room);
         rest.is_some()
     };
-    let mut chosen: Vec<Vec<Chosen<'_>>> = reports.iter().map(|_| Vec::new()).collect();
-    let (mut workloads, mut pods) = (0, 0);
-    let most = reports.iter().map(|report| report.workloads.len()).max().unwrap_or(0);
-    for position in 0..most {
-        for (Content { workloads: all, origin }, chosen) in reports.iter().zip(&mut chosen) {
-            let Some(workload) = all.get(position) else { continue };
-            let first = || workload.pods.first().map_or(0, |pod| pod_size(pod, *origin));
-            if workloads < WORKLOADS && take(workload::frame_size(workload, *origin) + first()) {
-                workloads += 1;
-                pods += usize::from(!workload.pods.is_empty());
-                let shown = Workload { pods: workload.pods.iter().take(1).copied().collect(), ..workload.clone() };
-                chosen.push(Chosen { shown, pods: workload.pods.clone() });
+    parts.iter_mut().for_each(|part| part.omitted_workloads = 0);
+    let (mut number, mut pods) = (0, 0);
+    while all.iter().any(|workloads| workloads.len() > 0) {
+        for (part, workloads) in parts.iter_mut().zip(&mut all) {
+            let Some(workload) = workloads.next() else { continue };
+            let first = workload.pods.first().map(|pod| pod_size(part.section, pod));
+            if number < WORKLOADS && take(workload::frame_size(part.section, &workload) + first.unwrap_or(0)) {
+                number += 1;
+                let shown = usize::from(first.is_some());
+                pods += shown;
+                part.workloads.push(Workload { number, shown, ..workload });
+            } else {
+                part.omitted_workloads += 1;
             }
         }
     }
-    let most = chosen.iter().flatten().map(|own| own.pods.len()).max().unwrap_or(0).min(PODS);
-    for round in 1..most {
-        for (report, chosen) in reports.iter().zip(&mut chosen) {
-            for Chosen { shown, pods: all } in chosen {
-                if let Some(pod) = all.get(round)
-                    && pods < PODS
-                    && take(pod_size(pod, report.origin))
-                {
-                    shown.pods.push(pod);
+    for round in 1..PODS {
+        for part in parts.iter_mut() {
+            for workload in part.workloads.iter_mut().filter(|workload| workload.shown == round) {
+                let size = workload.pods.get(round).map(|pod| pod_size(part.section, pod));
+                if pods < PODS && size.is_some_and(&mut take) {
+                    workload.shown += 1;
                     pods += 1;
                 }
             }
         }
     }
-    let all_logs = || chosen.iter().flatten().flat_map(|own| logs_of(&own.shown));
-    let log_bytes = text::log_share(all_logs(), room + LOGS);
-    let mut first_position = 1;
-    let shown = reports.iter().zip(chosen).map(|(report, chosen)| {
-        let workloads: Vec<_> = chosen.into_iter().map(|own| own.shown).collect();
-        let shortened_logs = workloads.iter().flat_map(logs_of).filter(|log| text::log_size(log) > log_bytes).count();
-        let omitted_workloads = report.workloads.len() - workloads.len();
-        let position = first_position;
-        first_position += workloads.len();
-        Shown { workloads, first_position: position, omitted_workloads, log_bytes, shortened_logs }
-    });
-    shown.collect()
+    let log_bytes = text::log_share(parts.iter().flat_map(Part::logs), room + LOGS);
+    for part in parts {
+        part.log_bytes = log_bytes;
+        part.shortened_logs = part.logs().filter(|log| text::log_size(log) > log_bytes).count();
+    }
 }
 
 /// The size of a pod without its logs.
-fn pod_size(pod: &PodProblem, origin: Origin<'_>) -> usize {
-    workload::pod(pod, origin, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
-}
-
-/// The logs of the pods of a workload that is shown.
-fn logs_of<'a>(workload: &'a Workload<'_>) -> impl Iterator<Item = &'a str> {
-    workload.pods.iter().flat_map(|pod| logs(pod))
+fn pod_size(own: &Section, pod: &PodProblem) -> usize {
+    workload::pod(own, pod, true, 0).into_string().len() + LOG_MARKUP * logs(pod).count()
 }
 
 /// The logs of a pod that the page shows.
 fn logs(pod: &PodProblem) -> impl Iterator<Item = &str> {
-    workload::shown_containers(pod).iter().filter(|issue| has_log(issue)).map(|issue| issue.logs.as_str())
-}
-
-fn has_log(issue: &ContainerIssue) -> bool {
-    !matches!(issue.log_source, None | Some(LogSource::Unavailable)) && !issue.logs.is_empty()
+    let has_log = |source: Option<LogSource>| !matches!(source, None | Some(LogSource::Unavailable));
+    let shown = workload::shown_containers(pod).iter().filter(move |issue| has_log(issue.log_source));
+    shown.map(|issue| issue.logs.as_str()).filter(|log| !log.is_empty())
 }

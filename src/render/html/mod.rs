@@ -4,10 +4,10 @@
 //! [`text`]. The Content-Security-Policy of the page allows nothing but its own style sheet, so that no mistake here could
 //! make a browser load or run anything.
 
-mod body;
 mod commands;
 mod fit;
 mod history;
+mod section;
 mod text;
 mod workload;
 
@@ -15,13 +15,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
-use crate::{report::even_share, version::version_and_revision};
+use crate::version::version_and_revision;
 
 use super::{
     document::{Document, Section, Unchecked, Verdict},
     numbers::counted,
 };
-use fit::Shown;
+use fit::Part;
 use text::{head, untrusted};
 
 const STYLE: &str = include_str!("style.css");
@@ -32,54 +32,40 @@ const FAILED: usize = 100_000;
 /// How many limits and common causes of a cluster are shown: the most of these that have room, or none.
 const ITEMS: [usize; 4] = [20, 10, 5, 1];
 
-/// A cluster that is shown.
-struct Part<'a> {
-    section: &'a Section,
-    /// How many limits, and how many common causes, are shown.
-    items: usize,
-}
-
 /// Renders the page, which is less than 1 MB. Clusters, pods and the beginnings of logs that have no room are left out, and
 /// counted on the page.
 pub(crate) fn page(document: &Document) -> String {
-    let parts = parts(document);
-    let nothing: Vec<_> = parts.iter().map(|_| Shown::NOTHING).collect();
-    let used = frame(document, &parts, &nothing).into_string().len();
-    let shown = fit::fit(parts.iter().map(|part| part.section), used);
-    frame(document, &parts, &shown).into_string()
+    let mut parts = parts(document);
+    let used = frame(document, &parts).into_string().len();
+    fit::fit(&mut parts, used);
+    frame(document, &parts).into_string()
 }
 
-/// The clusters that have room, in the order of the page. Those that are not healthy are chosen first.
+/// The clusters that have room, in the order of the page, without their workloads. Those that are not healthy are chosen first.
 fn parts(document: &Document) -> Vec<Part<'_>> {
-    let all = ITEMS.first().copied().unwrap_or_default();
-    if !document.is_named {
-        return document.sections().map(|section| Part { section, items: all }).collect();
+    let mut sections: Vec<_> = (1..).zip(document.sections()).collect();
+    let size = |number, section, items| {
+        let part = Part::without_workloads(section, items);
+        html! { (row(number, section)) (article(number, &part)) }.into_string().len()
+    };
+    let mut items = ITEMS.first().copied().unwrap_or_default();
+    if document.is_named {
+        let all = |items| sections.iter().map(|(number, section)| size(*number, section, items)).sum::<usize>();
+        items = ITEMS.into_iter().find(|items| all(*items) <= FRAMES).unwrap_or(0);
+        sections.sort_by_key(|(_, section)| section.verdict == Verdict::Healthy);
+        let mut room = FRAMES;
+        sections.retain(|(number, section)| {
+            let rest = room.checked_sub(size(*number, section, items));
+            room = rest.unwrap_or(room);
+            rest.is_some()
+        });
+        sections.sort_by_key(|(number, _)| *number);
     }
-    let size = |number: usize, section, items| (items, article_size(number, &Part { section, items }));
-    let mut order: Vec<_> = (1..).zip(document.sections()).collect();
-    let share = even_share(order.iter().map(|(number, section)| size(*number, section, all).1).collect(), FRAMES);
-    order.sort_by_key(|(_, section)| section.verdict == Verdict::Healthy);
-    let mut room = FRAMES;
-    let mut chosen = Vec::new();
-    for (number, section) in order {
-        let mut sizes = ITEMS.into_iter().map(|items| size(number, section, items));
-        let (items, size) = sizes.find(|(_, size)| *size <= share).unwrap_or_else(|| size(number, section, 0));
-        if let Some(rest) = room.checked_sub(size) {
-            room = rest;
-            chosen.push((number, Part { section, items }));
-        }
-    }
-    chosen.sort_by_key(|(number, _)| *number);
-    chosen.into_iter().map(|(_, part)| part).collect()
-}
-
-/// The size of the part of the page about a cluster, without its workloads.
-fn article_size(number: usize, part: &Part<'_>) -> usize {
-    html! { (row(number, part.section)) (article(number, part, &Shown::NOTHING)) }.into_string().len()
+    sections.into_iter().map(|(_, section)| Part::without_workloads(section, items)).collect()
 }
 
 /// The page, with its head, the policy and the style sheet.
-fn frame(document: &Document, parts: &[Part<'_>], shown: &[Shown<'_>]) -> Markup {
+fn frame(document: &Document, parts: &[Part<'_>]) -> Markup {
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
         BASE64_STANDARD.encode(digest(&SHA256, STYLE.as_bytes()))
@@ -104,15 +90,14 @@ fn frame(document: &Document, parts: &[Part<'_>], shown: &[Shown<'_>]) -> Markup
                 header class=(tone(document.verdict)) {
                     h1 { (document.headline) }
                     @match parts.first().filter(|_| !document.is_named) {
-                        Some(part) => (body::header(part.section)),
-                        None => (body::meta(&document.subject, document.sections().filter_map(|own| own.as_of).max())),
+                        Some(part) => (section::header(part.section)),
+                        None => (section::meta(&document.subject, document.sections().filter_map(|own| own.as_of).max())),
                     }
                 }
                 main {
                     @if document.is_named { (clusters(document, parts)) }
-                    @for ((number, part), shown) in (1..).zip(parts).zip(shown) {
-                        @if document.is_named { (article(number, part, shown)) }
-                        @else { (body::body(part.section, shown, part.items)) }
+                    @for (number, part) in (1..).zip(parts) {
+                        @if document.is_named { (article(number, part)) } @else { (section::body(part)) }
                     }
                 }
                 footer { "Written by Orchestr " (version_and_revision()) ". " (commands) }
@@ -183,13 +168,13 @@ fn row(number: usize, section: &Section) -> Markup {
 }
 
 /// The report of a cluster.
-fn article(number: usize, part: &Part<'_>, shown: &Shown<'_>) -> Markup {
-    let Part { section, items } = part;
+fn article(number: usize, part: &Part<'_>) -> Markup {
+    let section = part.section;
     html! {
         article class=(tone(section.verdict)) {
             h2 id={ "c" (number) } { (name(section)) ": " (section.headline) }
-            (body::header(section))
-            (body::body(section, shown, *items))
+            (section::header(section))
+            (section::body(part))
         }
     }
 }

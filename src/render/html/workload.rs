@@ -29,20 +29,6 @@ const EVIDENCE: usize = 10;
 /// The size of the sentence about pods that are left out, in bytes.
 const OMITTED_PODS: usize = 120;
 
-/// When and in which cluster workloads were checked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin<'a> {
-    pub(super) as_of: Option<Timestamp>,
-    /// The context of the cluster, if the page is about several.
-    pub(super) context: Option<&'a str>,
-}
-
-impl<'a> Origin<'a> {
-    pub(super) fn of(section: &'a Section) -> Self {
-        Self { as_of: section.as_of, context: section.context.as_deref() }
-    }
-}
-
 /// The owner of pods, such as a Deployment. A pod without a controller is its own owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload<'a> {
@@ -52,6 +38,16 @@ pub(super) struct Workload<'a> {
     pub(super) pods: Vec<&'a PodProblem>,
     /// How many pods have a problem, including those that are not among `pods`.
     pub(super) problematic_pods: usize,
+    /// By which links name it.
+    pub(super) number: usize,
+    /// How many of its pods are shown, the first ones.
+    pub(super) shown: usize,
+}
+
+impl<'a> Workload<'a> {
+    pub(super) fn shown_pods(&self) -> &[&'a PodProblem] {
+        self.pods.get(..self.shown).unwrap_or_default()
+    }
 }
 
 /// The workloads in the order of their first incidents, and then those of which only pods are listed.
@@ -62,7 +58,8 @@ pub(super) fn workloads(section: &Section) -> Vec<Workload<'_>> {
     let mut positions = HashMap::new();
     for (namespace, owner, incident, pod) in incidents.chain(pods) {
         let position = *positions.entry((namespace, owner.clone())).or_insert_with(|| {
-            workloads.push(Workload { namespace, owner, incidents: Vec::new(), pods: Vec::new(), problematic_pods: 0 });
+            let (incidents, pods) = (Vec::new(), Vec::new());
+            workloads.push(Workload { namespace, owner, incidents, pods, problematic_pods: 0, number: 9999, shown: 0 });
             workloads.len() - 1
         });
         if let Some(workload) = workloads.get_mut(position) {
@@ -79,25 +76,23 @@ pub(super) fn workloads(section: &Section) -> Vec<Workload<'_>> {
 }
 
 /// The size of a workload without its pods, with its rows in the overview.
-pub(super) fn frame_size(workload: &Workload<'_>, origin: Origin<'_>) -> usize {
-    // The longest position that the links may have.
-    let position = 9999;
-    let frame = html! { (rows(position, workload, origin)) section { (head(position, workload, origin)) } };
+pub(super) fn frame_size(own: &Section, workload: &Workload<'_>) -> usize {
+    let frame = html! { (rows(own, workload)) section { (head(own, workload)) } };
     let may_omit_pods = workload.problematic_pods > 1 || workload.pods.is_empty();
     frame.into_string().len() + if may_omit_pods { OMITTED_PODS } else { 0 }
 }
 
 /// The rows of a workload in the overview.
-pub(super) fn rows(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
+pub(super) fn rows(own: &Section, workload: &Workload<'_>) -> Markup {
     let name = format!("{}/{}", workload.namespace, workload.owner.name);
     html! {
         @for incident in workload.incidents.iter().take(INCIDENTS) {
             tr {
-                th scope="row" { a href={ "#w" (position) } { (untrusted(&name)) } }
+                th scope="row" { a href={ "#w" (workload.number) } { (untrusted(&name)) } }
                 td class="reason" { (untrusted(&incident.reason)) }
                 td { (cause(incident.cause)) }
                 td { (affected(incident)) }
-                td { (began(&incident.since, incident.since_at_latest, origin.as_of)) }
+                td { (began(&incident.since, incident.since_at_latest, own.as_of)) }
                 td { (untrusted(&sentence(incident))) }
             }
         }
@@ -105,19 +100,13 @@ pub(super) fn rows(position: usize, workload: &Workload<'_>, origin: Origin<'_>)
 }
 
 /// A workload with its pods, the first of which may be open.
-pub(super) fn section(
-    position: usize,
-    workload: &Workload<'_>,
-    origin: Origin<'_>,
-    open: bool,
-    log_bytes: usize,
-) -> Markup {
-    let omitted_pods = workload.problematic_pods.saturating_sub(workload.pods.len());
+pub(super) fn section(own: &Section, workload: &Workload<'_>, open: bool, log_bytes: usize) -> Markup {
+    let omitted_pods = workload.problematic_pods.saturating_sub(workload.shown);
     html! {
         section {
-            (head(position, workload, origin))
-            @for (index, own) in workload.pods.iter().enumerate() {
-                (pod(own, origin, open && index == 0, log_bytes))
+            (head(own, workload))
+            @for (index, shown) in workload.shown_pods().iter().enumerate() {
+                (pod(own, shown, open && index == 0, log_bytes))
             }
             @if omitted_pods > 0 {
                 p class="omitted" {
@@ -129,18 +118,19 @@ pub(super) fn section(
 }
 
 /// What is known about a workload beside its pods.
-fn head(position: usize, workload: &Workload<'_>, origin: Origin<'_>) -> Markup {
-    let Workload { namespace, owner, incidents, .. } = workload;
+fn head(own: &Section, workload: &Workload<'_>) -> Markup {
+    let Workload { namespace, owner, incidents, number, .. } = workload;
+    let (id, context) = (format!("w{number}"), own.context.as_deref());
     let name = html! {
         (untrusted(&format!("{namespace}/{}", owner.name))) " " small { (untrusted(&owner.kind)) }
     };
     html! {
-        @if origin.context.is_some() { h4 id={ "w" (position) } { (name) } } @else { h3 id={ "w" (position) } { (name) } }
-        @for own in incidents.iter().take(INCIDENTS) { (incident(own, origin.as_of)) }
+        @if context.is_some() { h4 id=(id) { (name) } } @else { h3 id=(id) { (name) } }
+        @for shown in incidents.iter().take(INCIDENTS) { (incident(shown, own.as_of)) }
         @if incidents.len() > INCIDENTS {
             p { "and " (counted(incidents.len() - INCIDENTS, "more incident")) ", which this page leaves out" }
         }
-        (command_lines(&commands::of_owner(origin.context, namespace, owner, incidents)))
+        (command_lines(&commands::of_owner(context, namespace, owner, incidents)))
     }
 }
 
@@ -173,8 +163,8 @@ fn incident(incident: &Incident, as_of: Option<Timestamp>) -> Markup {
 }
 
 /// A pod with its containers, and at most this many bytes of each log.
-pub(super) fn pod(pod: &PodProblem, origin: Origin<'_>, open: bool, log_bytes: usize) -> Markup {
-    let Origin { as_of, context } = origin;
+pub(super) fn pod(own: &Section, pod: &PodProblem, open: bool, log_bytes: usize) -> Markup {
+    let (as_of, context) = (own.as_of, own.context.as_deref());
     let hidden = pod.container_issues.len().saturating_sub(CONTAINERS);
     html! {
         details class="pod" open[open] {

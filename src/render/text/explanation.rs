@@ -153,7 +153,7 @@ impl Text {
             Some(false) => "does not exist".to_owned(),
             None => "could not be read".to_owned(),
         };
-        self.line(4, &format!("{kind} {name} ({}) {state}{}", used_by.join(", "), after(": ", detail)));
+        self.line(4, &format!("{kind:?} {name} ({}) {state}{}", used_by.join(", "), after(": ", detail)));
         object.events.shown.iter().for_each(|event| self.event(8, event));
     }
 

@@ -1,6 +1,5 @@
 //! Reads a workload, its revisions and its pods.
 
-use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     batch::v1::{CronJob, Job},
@@ -16,7 +15,6 @@ use crate::{
         Failure,
         connect::Cluster,
         explain::reader::{Page, Reader, TIMEOUT},
-        get,
         kind::Kind,
         live::ClusterView,
         workload::Workload,
@@ -48,7 +46,7 @@ struct Name {
 }
 
 /// Reads the workload that a pod belongs to, as far as the pod names one of a kind that is explained.
-pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> Option<Gathered> {
+pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> Option<Gathered> {
     let controller = pod.controller.as_ref()?;
     let (kind, name) = owner_names(pod)?;
     let kind = match (Kind::of_api(&controller.api_version, &controller.kind), kind) {
@@ -65,11 +63,11 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod, now:
     };
     // Another object may have taken the name of a deleted one.
     let is_controller = kind == Kind::Deployment || workload.uid() == controller.uid.as_str();
-    if is_controller { Some(gather(reader, workload, now).await) } else { None }
+    if is_controller { Some(gather(reader, workload).await) } else { None }
 }
 
 /// Reads the revisions and the pods of a workload.
-pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload, now: Timestamp) -> Gathered {
+pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload) -> Gathered {
     let name = workload.metadata().name.clone().unwrap_or_default();
     let what = format!("the pods of {name}");
     let Some(labels) = workload.selector().ok().filter(|labels| !labels.is_empty()) else {
@@ -78,13 +76,13 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     };
     let (revisions, page, job) = futures::join!(
         revisions(reader, &workload, &labels),
-        pods(reader, &what, &labels, now, None),
+        pods(reader, &what, &labels, None),
         job(reader, &workload)
     );
     let mut gathered = Gathered { workload, revisions, pods: None, job, view: ClusterView::default() };
     if let Some((mut pods, _)) = page {
         pods.pods.retain(|pod| gathered.owns(pod));
-        gathered.view.see_pods(&pods.pods, now);
+        gathered.view.see_pods(&pods.pods, reader.now);
         for (pod, template) in gathered.templates(&pods.pods) {
             gathered.view.show_template(pod, template);
         }
@@ -97,11 +95,11 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
 }
 
 /// Adds which pods of the namespace use ports of their nodes.
-pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view: &mut ClusterView, now: Timestamp) {
+pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view: &mut ClusterView) {
     let what = format!("the other pods of {}", reader.namespace);
     let mut next = None;
     for _ in 0..PAGES {
-        let Some((pods, token)) = self::pods(reader, &what, "", now, next).await else { return };
+        let Some((pods, token)) = self::pods(reader, &what, "", next).await else { return };
         view.add_port_holders(&pods.pods);
         if token.is_none() {
             return;
@@ -112,7 +110,7 @@ pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view:
 
 /// What is known of the pods on which depends whether a pod was replaced whose workload is not read, for example a
 /// Rollout.
-pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, now: Timestamp) -> ClusterView {
+pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod) -> ClusterView {
     let mut view = ClusterView::default();
     if pod.phase != "Failed" || replacing_owner(pod).is_none() {
         return view;
@@ -120,8 +118,8 @@ pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, no
     let what = format!("the other pods of {}", reader.namespace);
     let mut next = None;
     for _ in 0..PAGES {
-        let Some((pods, token)) = self::pods(reader, &what, "", now, next).await else { return view };
-        view.see_pods(&pods.pods, now);
+        let Some((pods, token)) = self::pods(reader, &what, "", next).await else { return view };
+        view.see_pods(&pods.pods, reader.now);
         if token.is_none() || view.as_known().is_replaced(pod) {
             return view;
         }
@@ -132,13 +130,7 @@ pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod, no
 }
 
 /// A page of pods, and the token of the next one.
-async fn pods(
-    reader: &Reader<'_>,
-    what: &str,
-    labels: &str,
-    now: Timestamp,
-    token: Option<String>,
-) -> Option<(Pods, Option<String>)> {
+async fn pods(reader: &Reader<'_>, what: &str, labels: &str, token: Option<String>) -> Option<(Pods, Option<String>)> {
     let params = ListParams {
         label_selector: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
         continue_token: token,
@@ -150,7 +142,7 @@ async fn pods(
     for watched in page.into_items() {
         match watched.pod {
             Ok(mut pod) => {
-                pod.update_history(None, now);
+                pod.update_history(None, reader.now);
                 pods.push(*pod);
             }
             Err(_) => unreadable += 1,
@@ -211,14 +203,14 @@ pub(in crate::cli::explain) async fn read_cron_job(
     namespace: &str,
     name: &str,
 ) -> Result<FoundCronJob, Failure> {
-    let failed = |error| get::not_read(cluster, namespace, ("cronjob", "cronjobs.batch"), name, &error);
     let late = |_| cluster.target.timed_out(TIMEOUT.as_secs());
-    let cron_jobs: Api<CronJob> = Api::namespaced(cluster.client.clone(), namespace);
+    let json = cluster.get(Kind::CronJob, namespace, name, TIMEOUT).await?;
+    let undecodable = |error| cluster.target.describe(&kube::Error::SerdeError(error));
+    let cron_job: CronJob = serde_json::from_str(&json).map_err(undecodable)?;
     let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), namespace);
-    let cron_job = timeout(TIMEOUT, cron_jobs.get(name)).await.map_err(late)?.map_err(failed)?;
     let uid = cron_job.metadata.uid.as_deref().unwrap_or_default();
     let is_run = |job: &Job| job.owner_references().iter().any(|own| own.controller == Some(true) && own.uid == uid);
-    let denied = |error| get::denied(cluster, namespace, "list", "jobs.batch", &error);
+    let denied = |error| cluster.denied("list", Kind::Job, namespace, &error);
     let mut newest: Option<Job> = None;
     let mut page = ListParams::default().limit(JOBS);
     let read_all = async {

@@ -61,18 +61,26 @@ fn status() -> OrchestrStatus {
     .unwrap()
 }
 
-fn text_of(status: &OrchestrStatus, selection: &Selection<'_>, width: usize, log_lines: usize) -> String {
-    let now = "2026-03-01T12:00:00Z".parse().unwrap();
-    let read = ReadStatus { status: status.clone(), generation: Some(2), now };
-    let section = of(&NamespacedName::new("ops", "cluster"), &read, selection);
-    text::plain(&text::status(&section, Layout { width, log_lines }))
+fn section(status: &OrchestrStatus) -> Section {
+    let read = ReadStatus { status: status.clone(), generation: Some(2), now: noon() };
+    of(&NamespacedName::new("ops", "cluster"), &read)
+}
+
+/// What is selected of a status.
+fn selected(status: &OrchestrStatus, wanted: &str) -> Option<Section> {
+    let mut section = section(status);
+    select(&mut section, wanted).then_some(section)
+}
+
+fn text_of(section: &Section, width: usize, log_lines: usize) -> String {
+    text::plain(&text::status(section, Layout { width, log_lines }))
 }
 
 #[test]
 fn prints_everything_that_a_person_needs() {
     let status = status();
     assert_eq!(
-        text_of(&status, &Selection::all(&status), 80, 2),
+        text_of(&section(&status), 80, 2),
         "\
 ops/cluster, checked 12s ago
 2 of 40 pods: 1 OOMKilled (shop/cart-5d9f-a), 1 Error (shop/mailer-0)
@@ -119,16 +127,16 @@ fn selects_by_pod_owner_and_key() {
         ("00c0", vec!["mailer"], vec!["mailer-0"]),
         ("00c0ffee00c0ffee", vec!["mailer"], vec!["mailer-0"]),
     ] {
-        let selection = Selection::find(&status, wanted).unwrap();
-        let names: Vec<_> = selection.incidents.iter().map(|incident| incident.owner.name.as_str()).collect();
+        let section = selected(&status, wanted).unwrap();
+        let names: Vec<_> = section.incidents.iter().map(|incident| incident.owner.name.as_str()).collect();
         assert_eq!(names, incidents, "{wanted}");
-        assert_eq!(selection.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), pods, "{wanted}");
-        let text = text_of(&status, &selection, 80, usize::MAX);
+        assert_eq!(section.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), pods, "{wanted}");
+        let text = text_of(&section, 80, usize::MAX);
         assert!(text.starts_with("ops/cluster, checked 12s ago\n") && !text.contains("Common causes"), "{text}");
-        assert!(text.contains(&selection.incidents[0].key), "{text}");
+        assert!(text.contains(&section.incidents[0].key), "{text}");
     }
     for wanted in ["", "00c", "cart-5d9f", "bank/cart", "shop/", "/"] {
-        assert!(Selection::find(&status, wanted).is_none(), "{wanted}");
+        assert!(selected(&status, wanted).is_none(), "{wanted}");
     }
 }
 
@@ -137,7 +145,7 @@ fn says_that_a_status_is_old_or_of_another_spec() {
     let mut status = status();
     status.last_check_time = Some(Time("2026-03-01T09:00:00Z".parse().unwrap()));
     status.observed_generation = Some(1);
-    let text = text_of(&status, &Selection::all(&status), 80, 0);
+    let text = text_of(&section(&status), 80, 0);
     assert!(text.contains("checked 3h ago\n") && text.contains("The status is old: "), "{text}");
     assert!(text.contains("The spec was changed since"), "{text}");
 }
@@ -161,7 +169,7 @@ fn health_is_unknown_unless_the_condition_says_otherwise() {
     assert_eq!(verdict(&status), Verdict::Healthy);
     status.conditions[1].status = "Unknown".to_owned();
     assert_eq!(verdict(&status), Verdict::Unknown);
-    let text = text_of(&status, &Selection::all(&status), 80, 0);
+    let text = text_of(&section(&status), 80, 0);
     assert!(text.contains("It is unknown whether the pods are healthy (PodsUnhealthy): 2 of 40 pods"), "{text}");
     status.conditions.clear();
     assert_eq!(verdict(&status), Verdict::Unknown);
@@ -171,7 +179,7 @@ fn health_is_unknown_unless_the_condition_says_otherwise() {
 fn no_line_of_wrapped_text_is_wider_than_the_terminal() {
     let mut status = status();
     status.problematic_pods[0].message = "wörd ".repeat(100);
-    let text = text_of(&status, &Selection::all(&status), 40, 10);
+    let text = text_of(&section(&status), 40, 10);
     let wide: Vec<_> = text.lines().filter(|line| line.starts_with("      w") && line.chars().count() > 40).collect();
     assert!(wide.is_empty() && text.lines().filter(|line| line.contains("wörd")).count() > 10, "{wide:?}");
 }
@@ -179,18 +187,17 @@ fn no_line_of_wrapped_text_is_wider_than_the_terminal() {
 #[test]
 fn prints_the_last_incidents_that_have_ended() {
     let mut status = history();
-    let text = |status: &OrchestrStatus, selection: &Selection<'_>| text_of(status, selection, 100, 3);
-    let section = "
+    let ended = "
 Ended recently
   shop/mailer (StatefulSet)  Error  ExitCode  2 pods  lasted 34m  ended 86m ago
   ml/train-gpu-with-a-long-name (Job)  ImagePullBackOff  1 pod  lasted 30m to 140m  ended 32h ago
 ";
-    let all = text(&status, &Selection::all(&status));
-    assert!(all.ends_with(section), "{all}");
-    let one = text(&status, &Selection::find(&status, "cart").unwrap());
+    let all = text_of(&section(&status), 100, 3);
+    assert!(all.ends_with(ended), "{all}");
+    let one = text_of(&selected(&status, "cart").unwrap(), 100, 3);
     assert!(!one.contains("Ended recently"), "{one}");
     status.history.items = vec![status.history.items; 4].concat();
-    let many = text(&status, &Selection::all(&status));
+    let many = text_of(&section(&status), 100, 3);
     assert!(many.ends_with("\n  and 3 more: see orchestr show --history\n"), "{many}");
 }
 

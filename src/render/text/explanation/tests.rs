@@ -202,7 +202,7 @@ fn says_how_healthy_a_pod_is() {
 fn object(changes: Value) -> String {
     let field = |name: &str| -> Vec<String> { serde_json::from_value(changes[name].clone()).unwrap_or_default() };
     let object = ObjectPart {
-        kind: "ConfigMap",
+        kind: crate::render::explanation::ReferenceKind::ConfigMap,
         name: "settings".to_owned(),
         exists: changes["exists"].as_bool(),
         optional: false,

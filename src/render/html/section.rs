@@ -5,10 +5,10 @@ use maud::{Markup, html};
 
 use super::{
     super::{document::Section, numbers::counted},
-    fit::Shown,
+    fit::Part,
     history,
     text::{began, head, instant, untrusted},
-    workload::{self, Origin},
+    workload,
 };
 
 /// If there are no more workloads than this, the first pod of each is open.
@@ -32,9 +32,9 @@ pub(super) fn meta(subject: &str, as_of: Option<Timestamp>) -> Markup {
     }
 }
 
-/// All parts, with at most `items` limits and `items` common causes.
-pub(super) fn body(own: &Section, shown: &Shown<'_>, items: usize) -> Markup {
-    let limits = limits(own, shown, items);
+/// Everything below the header.
+pub(super) fn body(part: &Part<'_>) -> Markup {
+    let (own, limits) = (part.section, limits(part));
     html! {
         @if !limits.is_empty() {
             section class="notice" {
@@ -42,8 +42,8 @@ pub(super) fn body(own: &Section, shown: &Shown<'_>, items: usize) -> Markup {
                 ul { @for limit in &limits { li { (untrusted(limit)) } } }
             }
         }
-        (common_causes(own, items))
-        (workloads(own, shown))
+        (common_causes(own, part.items))
+        (workloads(part))
         @if let Some(history) = &own.status.history { (history::section(history)) }
     }
 }
@@ -54,12 +54,13 @@ fn heading(own: &Section, text: &str) -> Markup {
 }
 
 /// What limits the page, a sentence each.
-fn limits(own: &Section, shown: &Shown<'_>, items: usize) -> Vec<String> {
+fn limits(part: &Part<'_>) -> Vec<String> {
+    let Part { section: own, items, omitted_workloads, log_bytes, shortened_logs, .. } = part;
     let selection = own.status.is_selection.then(|| "Other pods and incidents were not selected.".to_owned());
     let omitted = Some(own.status.omitted_incidents).filter(|omitted| *omitted > 0);
     let omitted = omitted.map(|omitted| format!("The status omits {}.", counted(omitted, "incident")));
     let not_seen: Vec<_> = selection.into_iter().chain(own.not_seen.iter().cloned()).chain(omitted).collect();
-    let mut limits: Vec<_> = not_seen.iter().take(items).cloned().collect();
+    let mut limits: Vec<_> = not_seen.iter().take(*items).cloned().collect();
     let mut containers = own.pods.iter().flat_map(|pod| &pod.container_issues).peekable();
     if containers.peek().is_some() && containers.all(|issue| issue.log_source.is_none()) {
         limits.push("Logs were not read.".to_owned());
@@ -69,15 +70,15 @@ fn limits(own: &Section, shown: &Shown<'_>, items: usize) -> Vec<String> {
             limits.push(sentence)
         }
     };
-    let more = not_seen.len().saturating_sub(items);
+    let more = not_seen.len().saturating_sub(*items);
     add(more, format!("and {}", counted(more, "more limit")));
-    let (pods, all) = (shown.pods(), own.problematic_pod_count);
+    let (pods, all) = (part.pods(), own.problematic_pod_count);
     add(all.saturating_sub(pods), format!("Only {pods} of {} with problems are shown in detail.", counted(all, "pod")));
-    let omitted = shown.omitted_workloads;
+    let omitted = *omitted_workloads;
     add(omitted, format!("This page leaves out {} with problems.", counted(omitted, "workload")));
-    let (logs, limit) = (shown.shortened_logs, shown.log_bytes);
-    add(logs, format!("Only the last {limit} bytes of {} are shown.", counted(logs, "log")));
-    let causes = own.common_causes.len().saturating_sub(items);
+    let logs = *shortened_logs;
+    add(logs, format!("Only the last {log_bytes} bytes of {} are shown.", counted(logs, "log")));
+    let causes = own.common_causes.len().saturating_sub(*items);
     add(causes, format!("This page leaves out {}.", counted(causes, "common cause")));
     limits
 }
@@ -107,25 +108,20 @@ fn common_causes(own: &Section, items: usize) -> Markup {
 }
 
 /// An overview, and the workloads with their pods.
-fn workloads(own: &Section, shown: &Shown<'_>) -> Markup {
-    let (open, origin) = (shown.workloads.len() <= OPEN_WORKLOADS, Origin::of(own));
-    let numbered = || (shown.first_position..).zip(&shown.workloads);
+fn workloads(part: &Part<'_>) -> Markup {
+    let (own, open) = (part.section, part.workloads.len() <= OPEN_WORKLOADS);
     html! {
-        @if !shown.workloads.is_empty() {
+        @if !part.workloads.is_empty() {
             section {
                 (heading(own, "Overview"))
                 table {
                     (head(&["Workload", "Reason", "Cause", "Pods", "Began", "What is known"]))
-                    tbody {
-                        @for (position, workload) in numbered() { (workload::rows(position, workload, origin)) }
-                    }
+                    tbody { @for workload in &part.workloads { (workload::rows(own, workload)) } }
                 }
             }
             section {
                 (heading(own, "Workloads"))
-                @for (position, workload) in numbered() {
-                    (workload::section(position, workload, origin, open, shown.log_bytes))
-                }
+                @for workload in &part.workloads { (workload::section(own, workload, open, part.log_bytes)) }
             }
         }
     }

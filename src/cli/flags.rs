@@ -1,14 +1,25 @@
-//! The flags of commands that read objects of one namespace, with their logs.
+//! What the flags of several commands share.
+
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::{api::is_object_name, clock::ClusterClock};
+use crate::{
+    api::{GoDuration, ParseDurationError, is_object_name},
+    clock::ClusterClock,
+};
 
 use super::{
     Failure,
     connect::{Cluster, ConnectionFlags, Retries, connect},
 };
 
+/// Parses a duration such as `90s` or `1h30m`.
+pub(super) fn duration(text: &str) -> Result<Duration, ParseDurationError> {
+    GoDuration::from(text).parse()
+}
+
+/// The flags of commands that read objects of one namespace, with their logs.
 #[derive(Debug, Args)]
 pub(super) struct ObjectFlags {
     /// The namespace of the objects; that of the context by default
