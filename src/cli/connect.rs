@@ -115,11 +115,7 @@ pub(super) async fn connect(flags: &ConnectionFlags, retries: Retries) -> Result
 
 /// The names of all contexts of the kubeconfig.
 pub(super) fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, Failure> {
-    let kubeconfig = match kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let kubeconfig = kubeconfig.map_err(|error| match error {
+    let kubeconfig = read(kubeconfig).map_err(|error| match error {
         KubeconfigError::FindPath => Failure::new("there is no kubeconfig: name one with --kubeconfig or KUBECONFIG"),
         error => unusable(&error, &[]),
     })?;
@@ -127,12 +123,12 @@ pub(super) fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, Failure
     if contexts.is_empty() { Err(Failure::new("the kubeconfig has no contexts")) } else { Ok(contexts) }
 }
 
+fn read(kubeconfig: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
+    kubeconfig.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+}
+
 async fn config(flags: &ConnectionFlags) -> Result<(Config, Option<String>), Failure> {
-    let kubeconfig = match &flags.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let kubeconfig = match kubeconfig {
+    let kubeconfig = match read(flags.kubeconfig.as_deref()) {
         Ok(kubeconfig) => kubeconfig,
         Err(error) if is_absent(&error) && !is_explicit(flags) => return in_cluster().map(|config| (config, None)),
         Err(error) => return Err(unusable(&error, &[])),

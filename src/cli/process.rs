@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::render::{safe::without_commands, text::plain};
+use crate::render::{self, Format, document::Document, safe::without_commands, text::plain};
 
 /// The exit code of a command that could not do its work; 1 means that `scan` found problems.
 const FAILED: u8 = 2;
@@ -69,6 +69,15 @@ pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     ignore_broken_pipe(out.write_all(bytes).and_then(|()| out.flush()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a document.
+pub(super) fn print_document(document: &Document, format: Format) -> Result<(), Failure> {
+    let text = render::write(document, format).map_err(Failure::new)?;
+    match format {
+        Format::Text { .. } => print_text(&text),
+        _ => print(text.as_bytes()).map(drop),
+    }
 }
 
 /// Prints text with colours, which are removed if standard output is not a terminal. The runner of GitHub Actions reads no

@@ -125,28 +125,53 @@ impl Workload {
     }
 
     /// The numbers that change while a rollout progresses.
-    pub(super) fn counts(&self) -> Vec<i32> {
-        let counts = match self {
-            Self::Deployment(object) => {
-                let own = object.status.clone().unwrap_or_default();
-                vec![own.replicas, own.updated_replicas, own.ready_replicas, own.available_replicas]
-            }
-            Self::StatefulSet(object) => {
-                let own = object.status.clone().unwrap_or_default();
-                let replicas = Some(own.replicas);
-                vec![replicas, own.updated_replicas, own.ready_replicas, own.current_replicas, own.available_replicas]
-            }
-            Self::DaemonSet(object) => {
-                let own = object.status.clone().unwrap_or_default();
-                let scheduled = [own.desired_number_scheduled, own.current_number_scheduled, own.number_ready];
-                [&scheduled.map(Some)[..], &[own.updated_number_scheduled, own.number_available]].concat()
-            }
-            Self::Job(object) => {
-                let own = object.status.clone().unwrap_or_default();
-                vec![own.active, own.ready, own.succeeded, own.failed, own.terminating]
-            }
-        };
-        counts.into_iter().map(Option::unwrap_or_default).collect()
+    pub(super) fn counts(&self) -> [i32; 6] {
+        match self {
+            Self::Deployment(object) => object.status.as_ref().map_or([0; 6], |status| {
+                let count = Option::unwrap_or_default;
+                [
+                    count(status.replicas),
+                    count(status.updated_replicas),
+                    count(status.ready_replicas),
+                    count(status.available_replicas),
+                    0,
+                    0,
+                ]
+            }),
+            Self::StatefulSet(object) => object.status.as_ref().map_or([0; 6], |status| {
+                let count = Option::unwrap_or_default;
+                [
+                    status.replicas,
+                    count(status.updated_replicas),
+                    count(status.ready_replicas),
+                    count(status.current_replicas),
+                    count(status.available_replicas),
+                    0,
+                ]
+            }),
+            Self::DaemonSet(object) => object.status.as_ref().map_or([0; 6], |status| {
+                let count = Option::unwrap_or_default;
+                [
+                    status.desired_number_scheduled,
+                    status.current_number_scheduled,
+                    status.number_ready,
+                    count(status.updated_number_scheduled),
+                    count(status.number_available),
+                    0,
+                ]
+            }),
+            Self::Job(object) => object.status.as_ref().map_or([0; 6], |status| {
+                let count = Option::unwrap_or_default;
+                [
+                    count(status.active),
+                    count(status.ready),
+                    count(status.succeeded),
+                    count(status.failed),
+                    count(status.terminating),
+                    0,
+                ]
+            }),
+        }
     }
 
     /// How many pods of the newest revision its status counts.
@@ -334,5 +359,6 @@ fn other_strategy(strategy: Option<&str>) -> Option<String> {
     Some(format!("its update strategy is {other}: nothing shows when its rollout is complete"))
 }
 
+/// Such as `1 pod` or `3 pods`.
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! What `scan`, `show` and `wait` found, as all formats show it.
+//! What a command found, as all formats show it.
 
 use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
+use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
@@ -13,13 +14,15 @@ use crate::{
 };
 
 use super::{
+    explanation::{Explanation, is_zero},
     numbers::{counted, counted_in_groups},
     safe::{log_line, printable},
     timeline::Timeline,
 };
 
-/// What was found in one or several clusters.
-#[derive(Clone, Debug)]
+/// What a command found: of `scan` and `show` in one or several clusters, of `wait` about each target, of `explain` about a pod or
+/// a workload.
+#[derive(Debug, Default)]
 pub(crate) struct Document {
     /// Whether each cluster is named, because several contexts or all of them were given.
     pub(crate) is_named: bool,
@@ -28,9 +31,28 @@ pub(crate) struct Document {
     pub(crate) verdict: Verdict,
     /// The answer in a few words, such as `9 of 328 pods have problems`.
     pub(crate) headline: String,
-    /// What was checked, such as `shop/cart` or `pods in shop namespace of 2 clusters`.
+    /// What was checked, such as `shop/cart` or `pods in shop namespace of 2 clusters`; of `wait` and `explain`, the namespace.
     pub(crate) subject: String,
+    /// Into which groups the pods are counted.
+    pub(crate) by: Option<By>,
     pub(crate) clusters: Vec<Result<Section, Unchecked>>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) explanation: Option<Explanation>,
+}
+
+/// What the pods of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum By {
+    /// The Deployment, StatefulSet or other controller that the pods belong to
+    Owner,
+    /// The reason, such as OOMKilled
+    Reason,
+    /// The proven cause, such as OutOfMemory
+    Cause,
+    /// The node that the pods are scheduled to
+    Node,
+    Namespace,
 }
 
 /// A cluster that could not be checked.
@@ -91,12 +113,21 @@ pub(crate) struct Section {
 pub(crate) struct StatusPart {
     /// What the status says about the health of the pods, in full.
     pub(crate) statement: String,
-    /// Whether only some of its incidents and pods were selected.
-    pub(crate) is_selection: bool,
+    pub(crate) extent: Extent,
     pub(crate) omitted_incidents: i64,
     pub(crate) omitted_pods: i64,
     /// Absent if nothing is known to have happened.
     pub(crate) history: Option<Timeline>,
+}
+
+/// What of a status is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Extent {
+    #[default]
+    All,
+    /// Only some of its incidents and pods.
+    Selected,
+    History,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,16 +139,12 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-pub(super) fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 impl Document {
     /// About one cluster, file or object, which is not named.
     pub(crate) fn of(section: Section, summary: String) -> Self {
         let Section { verdict, headline, subject, .. } = &section;
         let (verdict, headline, subject) = (*verdict, headline.clone(), subject.clone());
-        Self { is_named: false, summary, verdict, headline, subject, clusters: vec![Ok(section)] }
+        Self { summary, verdict, headline, subject, clusters: vec![Ok(section)], ..Self::default() }
     }
 
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
@@ -170,7 +197,7 @@ impl Entry<'_> {
     }
 
     pub(super) fn message(&self) -> String {
-        printable(&sentence(self.incident))
+        message(self.incident)
     }
 
     /// How long it has lasted.
@@ -192,7 +219,7 @@ pub(super) fn owner(pod: &PodProblem) -> Owner {
 }
 
 /// The name of a log by its source. Absent if there is no log.
-pub(crate) fn log_name(source: Option<LogSource>) -> Option<&'static str> {
+pub(super) fn log_name(source: Option<LogSource>) -> Option<&'static str> {
     match source? {
         LogSource::Unavailable => None,
         LogSource::Current => Some("log"),
@@ -210,13 +237,19 @@ pub(super) fn logs(pod: &PodProblem) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
+/// The same with `no log of app: why` if a log could not be read.
+pub(super) fn logs_or_why_not(pod: &PodProblem) -> impl Iterator<Item = (String, &str)> {
+    let unread = pod.container_issues.iter().filter(|issue| issue.log_source == Some(LogSource::Unavailable));
+    logs(pod).chain(unread.map(|issue| (printable(&format!("no log of {}: {}", issue.name, issue.log_note)), "")))
+}
+
 /// ` (note)`, or nothing.
-pub(crate) fn in_parentheses(note: &str) -> String {
+pub(super) fn in_parentheses(note: &str) -> String {
     if note.is_empty() { String::new() } else { format!(" ({note})") }
 }
 
 /// The lines of a log that can be printed.
-pub(crate) fn log_lines(log: &str) -> impl Iterator<Item = String> {
+pub(super) fn log_lines(log: &str) -> impl Iterator<Item = String> {
     log.lines().map(log_line)
 }
 
@@ -228,6 +261,11 @@ pub(super) fn cause(cause: Cause) -> &'static str {
 /// What explains an incident: the sentence, what may have been meant, and the line of the log that it quotes.
 pub(super) fn sentence(incident: &Incident) -> String {
     with_log_line(&with_hint(&incident.message, &incident.hint), &incident.log_line)
+}
+
+/// The same on one line, safe for a terminal.
+pub(crate) fn message(incident: &Incident) -> String {
+    printable(&sentence(incident))
 }
 
 /// How many of the owner's pods are affected, such as `3 of 10 pods`.
@@ -295,8 +333,8 @@ pub(crate) fn reasons(message: &str) -> &str {
     }
 }
 
-/// How the wait for one target ended. All texts are redacted, on one line, and safe for a terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How the wait for one target ended. The texts about the target are redacted, on one line, and safe for a terminal.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// For example `deployment/cart`.
     pub(crate) target: String,
@@ -304,9 +342,9 @@ pub(crate) struct Outcome {
     /// How far it was.
     pub(crate) what: String,
     pub(crate) took: Duration,
-    /// What is wrong with its pods, the cause of a failure first.
-    pub(crate) details: Vec<Detail>,
-    /// How many pods have troubles that the details omit.
+    /// What is wrong with its pods, the cause of a failure first: of pods that have the same trouble, the first with its log.
+    pub(crate) troubles: Vec<(Incident, PodProblem)>,
+    /// How many pods have other troubles.
     pub(crate) more: usize,
 }
 
@@ -326,23 +364,6 @@ pub(crate) struct Fault {
     pub(crate) code: String,
     /// One sentence.
     pub(crate) message: String,
-}
-
-/// What is wrong with one pod, or with several alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Detail {
-    pub(crate) pod: String,
-    /// How many pods have the same trouble.
-    pub(crate) alike: usize,
-    /// The STATUS of kubectl.
-    pub(crate) status: String,
-    /// The cause, or the reason if it is not known.
-    pub(crate) code: String,
-    pub(crate) message: String,
-    pub(crate) evidence: Vec<String>,
-    /// Such as `log of the previous run of app`; absent if there is no log to show.
-    pub(crate) log_title: Option<String>,
-    pub(crate) log: Vec<String>,
 }
 
 impl Outcome {
@@ -388,7 +409,13 @@ pub(super) mod tests {
             headline: "2 of 9 pods have problems".to_owned(),
             subject: "shop/cart".to_owned(),
             clusters,
+            ..Document::default()
         }
+    }
+
+    /// A document of `wait` in the namespace shop.
+    pub(crate) fn waited(outcomes: Vec<Outcome>) -> Document {
+        Document { subject: "shop".to_owned(), outcomes, ..Document::default() }
     }
 
     /// A cluster with an incident of three pods, one of which is listed with its log.
@@ -410,6 +437,17 @@ pub(super) mod tests {
         section(context, vec![serde_json::from_value(incident).unwrap()], vec![serde_json::from_value(pod).unwrap()])
     }
 
+    /// A trouble of one pod, with a log. Each text is this one.
+    pub(crate) fn trouble(text: &str, container: &str, source: LogSource) -> (Incident, PodProblem) {
+        let section = out_of_memory(None, text, text, text);
+        let (mut incident, mut pod) = (section.incidents[0].clone(), section.pods[0].clone());
+        (incident.cause, incident.pods) = (Cause::ExitCode, 1);
+        (pod.status, pod.cause, pod.evidence) = ("Error".to_owned(), Cause::ExitCode, vec![text.to_owned()]);
+        let issue = &mut pod.container_issues[0];
+        (issue.name, issue.log_source) = (container.to_owned(), Some(source));
+        (incident, pod)
+    }
+
     /// A wait whose target has one pod with a trouble. Each text is this one.
     pub(crate) fn outcome(text: &str, end: End) -> Outcome {
         Outcome {
@@ -417,16 +455,7 @@ pub(super) mod tests {
             end,
             what: text.to_owned(),
             took: Duration::from_millis(4200),
-            details: vec![Detail {
-                pod: text.to_owned(),
-                alike: 1,
-                status: "Error".to_owned(),
-                code: "ExitCode".to_owned(),
-                message: text.to_owned(),
-                evidence: vec![text.to_owned()],
-                log_title: Some("log of app".to_owned()),
-                log: vec![text.to_owned()],
-            }],
+            troubles: vec![trouble(text, "app", LogSource::Current)],
             more: 0,
         }
     }

@@ -6,8 +6,6 @@ use serde::Serialize;
 
 use crate::api::{Cause, ContainerKind, ContainerStateName, Incident, Owner, PodProblem};
 
-use super::document::is_zero;
-
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
@@ -91,6 +89,10 @@ pub(crate) struct PodPart {
     pub(crate) node_state: Option<NodePart>,
     #[serde(skip_serializing_if = "Events::is_empty")]
     pub(crate) events: Events,
+}
+
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn is_false(value: &bool) -> bool {

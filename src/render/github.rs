@@ -3,7 +3,7 @@
 //! GitHub shows ten errors, ten warnings and ten notices of a step, and drops the others.
 
 use super::{
-    document::{Document, Entry, Fault, Outcome, Unchecked, length, log_lines, logs, older},
+    document::{Document, Entry, Fault, Outcome, Unchecked, length, log_lines, logs, logs_or_why_not, message, older},
     numbers::counted,
     safe::{data, printable, property},
 };
@@ -15,12 +15,13 @@ const LOG_LINES: usize = 15;
 /// The longest message about a wait, in bytes. GitHub cuts longer ones at 64 KiB.
 const MESSAGE_LIMIT: usize = 8 * 1024;
 
-/// What a scan found: one error for each of the largest incidents, and one warning for each cluster that could not be scanned.
-pub(crate) fn clusters(document: &Document) -> String {
+/// One error for each of the largest incidents and for each target that failed, and one warning for each cluster that could not be
+/// scanned.
+pub(super) fn write(document: &Document) -> String {
     let entries = document.largest_first();
-    let mut out = String::new();
+    let mut out = outcomes(&document.outcomes);
     for entry in entries.iter().take(MOST) {
-        out += &command("error", &title(entry), &message(entry));
+        out += &command("error", &title(entry), &explanation(entry));
     }
     let unchecked: Vec<_> = document.unchecked().collect();
     for Unchecked { context, why } in unchecked.iter().take(MOST) {
@@ -44,7 +45,7 @@ fn title(entry: &Entry<'_>) -> String {
     format!("{context}{}: {}", entry.name(), printable(&entry.incident.reason))
 }
 
-fn message(entry: &Entry<'_>) -> String {
+fn explanation(entry: &Entry<'_>) -> String {
     let mut message = format!("{}: {}", entry.extent(), entry.message());
     for (heading, log) in entry.example.into_iter().flat_map(logs) {
         message += &format!("\n{heading}:");
@@ -54,7 +55,7 @@ fn message(entry: &Entry<'_>) -> String {
 }
 
 /// How a wait ended: one error for each target that failed, and a line for each of the others.
-pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
+fn outcomes(outcomes: &[Outcome]) -> String {
     let failed: Vec<_> = outcomes.iter().filter_map(|outcome| Some((outcome, outcome.fault()?))).collect();
     // The last annotation counts the others.
     let shown = if failed.len() > MOST { MOST - 1 } else { failed.len() };
@@ -71,12 +72,15 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
 
 fn annotation(outcome: &Outcome, Fault { code, message }: &Fault) -> String {
     let mut text = format!("{message}\n{} after {}", outcome.what, length(outcome.took));
-    for detail in &outcome.details {
-        text += &format!("\n\n{} {} (pods: {})\n{}", detail.pod, detail.status, detail.alike, detail.message);
-        let evidence = detail.evidence.iter().map(|line| format!("\nevidence: {line}"));
-        let title = detail.log_title.iter().map(|title| format!("\n{title}"));
-        let log = detail.log.iter().skip(detail.log.len().saturating_sub(LOG_LINES)).map(|line| format!("\n| {line}"));
-        text.extend(evidence.chain(title).chain(log));
+    for (incident, pod) in &outcome.troubles {
+        let (name, status) = (printable(&pod.name), printable(&pod.status));
+        text += &format!("\n\n{name} {status} (pods: {})\n{}", incident.pods, self::message(incident));
+        text.extend(pod.evidence.iter().map(|line| format!("\nevidence: {}", printable(line))));
+        for (title, log) in logs_or_why_not(pod) {
+            text += &format!("\n{title}");
+            let omitted = log.lines().count().saturating_sub(LOG_LINES);
+            text.extend(log_lines(log).skip(omitted).map(|line| format!("\n| {line}")));
+        }
     }
     if text.len() > MESSAGE_LIMIT {
         text.truncate(text.floor_char_boundary(MESSAGE_LIMIT));
@@ -97,7 +101,7 @@ mod tests {
     use super::{
         super::document::{
             End,
-            tests::{failed, outcome},
+            tests::{failed, outcome, waited},
         },
         *,
     };
@@ -125,17 +129,23 @@ mod tests {
         }
     }
 
+    fn outcomes(outcomes: Vec<Outcome>) -> String {
+        write(&waited(outcomes))
+    }
+
     fn unhealthy(target: &str, message: &str) -> Outcome {
         let mut outcome = outcome(message, failed("ExitCode", message));
         (outcome.target, outcome.what) = (target.to_owned(), "0 of 1 replica updated".to_owned());
-        (outcome.details[0].pod, outcome.details[0].evidence) = ("cart-a".to_owned(), Vec::new());
+        let (incident, pod) = &mut outcome.troubles[0];
+        (pod.name, pod.evidence) = ("cart-a".to_owned(), Vec::new());
+        incident.message = message.to_owned();
         outcome
     }
 
     #[test]
     fn annotates_each_failure() {
         assert_eq!(
-            outcomes(&[unhealthy("deployment/cart", "50% of: a, b")]),
+            outcomes(vec![unhealthy("deployment/cart", "50% of: a, b")]),
             "::error title=deployment/cart%3A ExitCode::50%25 of: a, b%0A0 of 1 replica updated after 4s%0A%0Acart-a Error \
              (pods: 1)%0A50%25 of: a, b%0Alog of app%0A| 50%25 of: a, b\n"
         );
@@ -146,7 +156,7 @@ mod tests {
         for (count, annotations, last) in [(10, 10, "deployment/cart"), (11, 10, "and 2 more"), (40, 10, "and 31 more")]
         {
             let all: Vec<_> = (0..count).map(|_| unhealthy("deployment/cart", "no")).collect();
-            let text = outcomes(&all);
+            let text = outcomes(all);
             let lines: Vec<_> = text.lines().collect();
             assert_eq!(lines.len(), annotations);
             assert!(lines.last().unwrap().contains(last), "{text}");
@@ -156,14 +166,14 @@ mod tests {
     #[test]
     fn a_target_without_failure_is_a_plain_line() {
         let done = Outcome { end: End::Done, ..unhealthy("deployment/cart", "no") };
-        assert_eq!(outcomes(&[done]), "deployment/cart: 0 of 1 replica updated\n");
+        assert_eq!(outcomes(vec![done]), "deployment/cart: 0 of 1 replica updated\n");
     }
 
     proptest! {
         /// Texts of a cluster cannot start another command of the runner.
         #[test]
         fn each_line_is_one_annotation(text in "(?s).{0,40}((\n|\r)?(::|##\\[|%0A|,)[a-z]{0,8}){0,3}.{0,40}") {
-            let written = outcomes(&[unhealthy(&text, &text)]);
+            let written = outcomes(vec![unhealthy(&text, &text)]);
             prop_assert_eq!(written.matches('\n').count(), 1);
             prop_assert!(written.starts_with("::error title=") && !written.contains('\r') && !written.contains("##["));
             // The title ends at the first `::` after it.

@@ -5,31 +5,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
 use crate::api::{Owner, PodProblem};
 
 use super::{
-    document::{Document, lasted_in_table, owner},
+    document::{By, Document, lasted_in_table, owner},
     grid::{self, Column, Narrow},
 };
-
-/// What the pods of a group have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum By {
-    /// The Deployment, StatefulSet or other controller that the pods belong to
-    Owner,
-    /// The reason, such as OOMKilled
-    Reason,
-    /// The proven cause, such as OutOfMemory
-    Cause,
-    /// The node that the pods are scheduled to
-    Node,
-    Namespace,
-}
 
 /// The groups of `-o json` and `-o yaml`.
 #[derive(Serialize)]

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    document::{Document, Section, Unchecked},
-    groups::{By, Groups, groups},
+    document::{Document, Section, StatusPart, Unchecked},
+    explanation::Explanation,
+    groups::{Groups, groups},
+    timeline::Timeline,
 };
 
 /// The document. That of a single cluster has the fields of the status of an object.
@@ -22,6 +24,8 @@ enum Json<'a> {
         #[serde(flatten)]
         groups: Option<Groups>,
     },
+    Explanation(&'a Explanation),
+    History(&'a Timeline),
 }
 
 /// A cluster that was checked, or the reason why it was not.
@@ -32,12 +36,14 @@ enum Cluster<'a> {
     Error { context: &'a str, error: &'a str },
 }
 
-/// The document, with groups if that is wanted, as a value for [`json`] and [`yaml`].
-pub(crate) fn document(document: &Document, by: Option<By>) -> impl Serialize {
-    let groups = by.map(|by| groups(by, document));
-    match document.clusters.as_slice() {
-        [Ok(section)] if !document.is_named => Json::One { section, groups },
-        clusters => {
+/// The document as a value. Of the status of an object, that is the history: kubectl prints the rest.
+fn value(document: &Document) -> Json<'_> {
+    let groups = document.by.map(|by| groups(by, document));
+    match (document.clusters.as_slice(), &document.explanation) {
+        (_, Some(explanation)) => Json::Explanation(explanation),
+        ([Ok(Section { status: StatusPart { history: Some(history), .. }, .. })], _) => Json::History(history),
+        ([Ok(section)], _) if !document.is_named => Json::One { section, groups },
+        (clusters, _) => {
             let clusters = clusters.iter().map(|cluster| match cluster {
                 Ok(section) => Cluster::Section(section),
                 Err(Unchecked { context, why }) => Cluster::Error { context, error: why },
@@ -47,10 +53,10 @@ pub(crate) fn document(document: &Document, by: Option<By>) -> impl Serialize {
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+pub(super) fn json(document: &Document) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(&value(document))? + "\n")
 }
 
-pub(crate) fn yaml(value: &impl Serialize) -> Result<String, String> {
-    serde_yaml::to_string(value).map_err(|error| error.to_string())
+pub(super) fn yaml(document: &Document) -> Result<String, String> {
+    serde_yaml::to_string(&value(document)).map_err(|error| error.to_string())
 }

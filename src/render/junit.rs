@@ -10,7 +10,7 @@ use quick_xml::{
 use crate::api::{Incident, Owner};
 
 use super::{
-    document::{Document, End, Entry, Outcome, Section, cause, log_lines, logs, older},
+    document::{Document, End, Entry, Outcome, Section, Unchecked, cause, log_lines, logs, older},
     numbers::{counted, counted_in_groups},
     safe::xml_text,
     text,
@@ -23,9 +23,26 @@ const CLASS: &str = "orchestr";
 
 type Attribute = (&'static str, String);
 
-/// What a scan found: a suite for each cluster.
-pub(crate) fn clusters(document: &Document) -> io::Result<Vec<u8>> {
-    let suites = document.clusters.iter().map(|cluster| match cluster {
+/// A suite for each cluster, or for all targets of `wait`.
+pub(super) fn write(document: &Document) -> io::Result<String> {
+    let (name, totals, suites) = match document.outcomes.as_slice() {
+        [] => ("orchestr scan", None, document.clusters.iter().map(cluster).collect()),
+        outcomes => {
+            let cases = outcomes.iter().map(|own| outcome(own, &document.subject)).collect::<Vec<_>>();
+            let took = outcomes.iter().map(|own| own.took).max().unwrap_or_default();
+            let further = vec![("skipped", count(&cases, "skipped")), ("time", seconds(took))];
+            ("orchestr wait", Some(totals(&cases)), vec![suite("orchestr wait", cases, further)])
+        }
+    };
+    let suites = Element::new("testsuites", with_name(name, totals.into_iter().flatten()), suites);
+    let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
+    xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    suites.write(&mut xml)?;
+    Ok(String::from_utf8(xml.into_inner()).map_err(io::Error::other)? + "\n")
+}
+
+fn cluster(cluster: &Result<Section, Unchecked>) -> Element {
+    match cluster {
         Ok(section) => {
             let time = section.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             suite(section.context.as_deref().unwrap_or("pods"), cases(section), vec![("timestamp", time)])
@@ -34,33 +51,18 @@ pub(crate) fn clusters(document: &Document) -> io::Result<Vec<u8>> {
             let error = failure("error", "Unscanned", &unchecked.why, String::new());
             suite(&unchecked.context, vec![case(CLASS, "the cluster can be scanned", Some(error))], Vec::new())
         }
-    });
-    write(Element::new("testsuites", vec![("name", "orchestr scan".to_owned())], suites.collect()))
+    }
 }
 
-/// How a wait ended. `namespace` is the class of the tests.
-pub(crate) fn outcomes(outcomes: &[Outcome], namespace: &str) -> io::Result<Vec<u8>> {
-    let case = |outcome: &Outcome| {
-        let result = match outcome.fault() {
-            Some(fault) => {
-                let details = text::plain(&text::outcomes(std::slice::from_ref(outcome)));
-                Some(failure("failure", &fault.code, &fault.message, details))
-            }
-            None if outcome.end == End::Unfinished => {
-                Some(skipped(format!("another target failed before: {}", outcome.what)))
-            }
-            None => None,
-        };
-        let mut case = case(namespace, &outcome.target, result);
-        case.attributes.push(("time", seconds(outcome.took)));
-        case
+fn outcome(outcome: &Outcome, namespace: &str) -> Element {
+    let result = match (outcome.fault(), &outcome.end) {
+        (Some(fault), _) => Some(failure("failure", &fault.code, &fault.message, text::plain(&text::outcome(outcome)))),
+        (None, End::Unfinished) => Some(skipped(format!("another target failed before: {}", outcome.what))),
+        (None, _) => None,
     };
-    let cases: Vec<_> = outcomes.iter().map(case).collect();
-    let took = outcomes.iter().map(|outcome| outcome.took).max().unwrap_or_default();
-    let totals = totals(&cases);
-    let further = vec![("skipped", count(&cases, "skipped")), ("time", seconds(took))];
-    let suite = suite("orchestr wait", cases, further);
-    write(Element::new("testsuites", with_name("orchestr wait", totals), vec![suite]))
+    let mut case = case(namespace, &outcome.target, result);
+    case.attributes.push(("time", seconds(outcome.took)));
+    case
 }
 
 /// The tests of a cluster, one for each incident.
@@ -177,35 +179,26 @@ impl Element {
     }
 }
 
-fn write(suites: Element) -> io::Result<Vec<u8>> {
-    let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
-    xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-    suites.write(&mut xml)?;
-    let mut document = xml.into_inner();
-    document.push(b'\n');
-    Ok(document)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use quick_xml::{Reader, events::BytesStart};
 
     use super::{
-        super::document::tests::{document, failed, out_of_memory, outcome, section},
+        super::document::tests::{document, failed, out_of_memory, outcome, section, waited},
         *,
     };
 
     /// The suite of a cluster.
     fn render(section: Section) -> String {
-        let text = String::from_utf8(clusters(&document("", vec![Ok(section)])).unwrap()).unwrap();
+        let text = write(&document("", vec![Ok(section)])).unwrap();
         let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"orchestr scan\">\n  ";
         let suite = text.strip_prefix(head).and_then(|text| text.strip_suffix("\n</testsuites>\n"));
         suite.unwrap_or_else(|| panic!("{text}")).to_owned()
     }
 
     fn written(all: &[Outcome]) -> String {
-        String::from_utf8(outcomes(all, "shop").unwrap()).unwrap()
+        write(&waited(all.to_vec())).unwrap()
     }
 
     #[test]

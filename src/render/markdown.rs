@@ -21,7 +21,7 @@ const RESERVE: usize = 4096;
 
 const HEADINGS: &str = "| Incident | Reason | Cause | Pods | For | Message |\n| --- | --- | --- | ---: | --- | --- |\n";
 
-pub(crate) fn clusters(document: &Document) -> String {
+pub(super) fn write(document: &Document) -> String {
     let mut text = format!("## {}\n", escaped(document.summary.trim_end_matches('.')));
     let mut more = 0;
     if document.unchecked().next().is_some() {
@@ -145,7 +145,7 @@ mod tests {
     };
 
     fn render(summary: &str, sections: Vec<Section>) -> String {
-        clusters(&document(summary, sections.into_iter().map(Ok).collect()))
+        write(&document(summary, sections.into_iter().map(Ok).collect()))
     }
 
     #[test]
@@ -181,7 +181,7 @@ one
         let section = |context| Ok(out_of_memory(Some(context), "cart", "killed", "one"));
         let unchecked = Err(Unchecked { context: "<b>".to_owned(), why: "no | answer".to_owned() });
         let all = vec![section("eu"), section("us"), unchecked];
-        let text = clusters(&document("2 of 80 pods in 2 clusters have problems.", all));
+        let text = write(&document("2 of 80 pods in 2 clusters have problems.", all));
         assert!(
             text.contains("\n- <code>&#60;b&#62;</code> was not scanned: <code>no &#124; answer</code>\n"),
             "{text}"

@@ -131,7 +131,7 @@ fn or_none(text: &str) -> String {
 
 /// A headline, what the history does not contain, and a table of incidents and of times in which the pods were not watched. No
 /// line of the table is wider than `width`.
-pub(crate) fn history(timeline: &Timeline, width: Option<usize>) -> String {
+pub(super) fn history(timeline: &Timeline, width: Option<usize>) -> String {
     let mut text = format!("{}: {}\n", timeline.object, timeline.headline());
     timeline.limits().iter().for_each(|limit| text += &format!("{limit}\n"));
     let incidents = timeline.incidents.iter().map(|own| {

@@ -1,5 +1,8 @@
 use super::{
-    document::tests::{document, out_of_memory},
+    document::{
+        By,
+        tests::{document, out_of_memory},
+    },
     github, groups, html, junit, markdown, text,
 };
 
@@ -15,19 +18,18 @@ fn each_format_says_if_a_problem_may_be_older() {
         assert_eq!(said, [at_latest; 2]);
         let document = document("", vec![Ok(section)]);
         let layout = text::Layout { width: 80, log_lines: 0 };
-        let (status, pods) =
-            (text::status(document.sections().next().unwrap(), layout), text::pods_with_logs(&document, layout));
+        let (status, pods) = (text::write(&document, layout), text::pods_with_logs(&document, layout));
         for (format, out) in [
             ("html", html::page(&document)),
-            ("markdown", markdown::clusters(&document)),
-            ("junit", String::from_utf8(junit::clusters(&document).unwrap()).unwrap()),
-            ("github", github::clusters(&document)),
+            ("markdown", markdown::write(&document)),
+            ("junit", junit::write(&document).unwrap()),
+            ("github", github::write(&document)),
             ("text of a status", status),
             ("text of pods", pods),
         ] {
             assert!(out.contains(age) && out.contains("at least ") == at_latest, "{format}: {out}");
         }
-        let table = groups::table(groups::By::Owner, &document, None);
+        let table = groups::table(By::Owner, &document, None);
         assert!(table.contains(table_age), "{table}");
     }
 }

@@ -1,6 +1,6 @@
 //! Text for a terminal, always with colours: the stream removes them if standard output is not a terminal.
 
-mod explanation;
+pub(super) mod explanation;
 
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
@@ -10,15 +10,14 @@ use crate::api::{CommonCause, ContainerIssue, ContainerKind, Incident, LogSource
 
 use super::{
     document::{
-        Detail, Document, End, Outcome, Section, affected, age, cause, in_parentheses, lasted, length, log_lines,
-        log_name, ownership, sentence,
+        Document, End, Extent, Outcome, Section, affected, age, cause, in_parentheses, lasted, length, log_lines,
+        log_name, logs_or_why_not, message, ownership, sentence,
     },
     numbers::counted,
     safe::{printable, wrapped},
-    table::terminal_width,
+    table::{self, terminal_width},
     timeline::Timeline,
 };
-pub(crate) use explanation::explanation;
 
 const HEADING: Style = Style::new().bold();
 const BAD: Style = AnsiColor::Red.on_default();
@@ -46,10 +45,18 @@ impl Layout {
     }
 }
 
+/// The statuses of objects, and how `wait` ended for each target.
+pub(crate) fn write(document: &Document, layout: Layout) -> String {
+    document.sections().map(|section| status(section, layout)).chain(document.outcomes.iter().map(outcome)).collect()
+}
+
 /// The status of an object.
-pub(crate) fn status(section: &Section, layout: Layout) -> String {
+fn status(section: &Section, layout: Layout) -> String {
     let mut text = Text::new(layout, section.now);
     let part = &section.status;
+    if let (Extent::History, Some(history)) = (part.extent, &part.history) {
+        return table::history(history, terminal_width());
+    }
     let checked = match section.as_of {
         Some(time) => format!("checked {} ago", age(time, section.now)),
         None => "never checked".to_owned(),
@@ -63,7 +70,7 @@ pub(crate) fn status(section: &Section, layout: Layout) -> String {
     }
     if !section.incidents.is_empty() {
         text.heading("Incidents");
-        section.incidents.iter().for_each(|incident| text.incident(incident, part.is_selection));
+        section.incidents.iter().for_each(|incident| text.incident(incident, part.extent == Extent::Selected));
         text.omitted(part.omitted_incidents);
     }
     if let Some(history) = &part.history {
@@ -93,13 +100,9 @@ pub(crate) fn pods_with_logs(document: &Document, layout: Layout) -> String {
     document.sections().map(pods_of).collect()
 }
 
-/// How the wait for each target ended.
-pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
-    outcomes.iter().map(outcome).collect()
-}
-
-fn outcome(outcome: &Outcome) -> String {
-    let Outcome { target, end, what, took, details, more } = outcome;
+/// How the wait for a target ended.
+pub(super) fn outcome(outcome: &Outcome) -> String {
+    let Outcome { target, end, what, took, troubles, more } = outcome;
     let after = length(*took);
     let said = outcome.fault().map(|fault| fault.message).unwrap_or_default();
     let mut text = format!("{HEADING}{target}{HEADING:#}");
@@ -110,7 +113,7 @@ fn outcome(outcome: &Outcome) -> String {
         End::Failed(_) => format!(" {BAD}failed{BAD:#} after {after}, {what}: {said}\n"),
         End::TimedOut => format!(" {BAD}timed out{BAD:#} after {after}: {what}\n"),
     };
-    text.extend(details.iter().map(|own| detail(own, &said)));
+    text.extend(troubles.iter().map(|(incident, pod)| trouble(incident, pod, &said)));
     match more {
         0 => text,
         1 => text + "  and 1 more pod that is not healthy\n",
@@ -119,21 +122,24 @@ fn outcome(outcome: &Outcome) -> String {
 }
 
 /// `said` is the sentence that the heading contains already.
-fn detail(detail: &Detail, said: &str) -> String {
-    let Detail { pod, alike, status, code, message, evidence, log_title, log } = detail;
-    let alike = match alike {
-        0 | 1 => String::new(),
+fn trouble(incident: &Incident, pod: &PodProblem, said: &str) -> String {
+    let alike = match incident.pods {
+        ..=1 => String::new(),
         2 => "  and 1 more pod".to_owned(),
         alike => format!("  and {} more pods", alike - 1),
     };
+    let (name, status) = (printable(&pod.name), printable(&pod.status));
+    let code = Some(cause(pod.cause)).filter(|cause| !cause.is_empty()).map_or(printable(&pod.reason), str::to_owned);
     let code = if code == status { String::new() } else { format!("  {code}") };
-    let head = format!("  {HEADING}{pod}{HEADING:#}  {BAD}{status}{BAD:#}{code}{alike}\n");
-    let message = Some(message).filter(|message| *message != said).map(|message| format!("      {message}\n"));
-    let evidence = evidence.iter().map(|line| format!("      evidence: {line}\n"));
-    let colon = if log.is_empty() { "" } else { ":" };
-    let title = log_title.iter().map(|title| format!("      {title}{colon}\n"));
-    let log = log.iter().map(|line| format!("      | {LOG}{line}{LOG:#}\n"));
-    head + &message.into_iter().chain(evidence).chain(title).chain(log).collect::<String>()
+    let mut text = format!("  {HEADING}{name}{HEADING:#}  {BAD}{status}{BAD:#}{code}{alike}\n");
+    text.extend(Some(message(incident)).filter(|message| message != said).map(|message| format!("      {message}\n")));
+    text.extend(pod.evidence.iter().map(|line| format!("      evidence: {}\n", printable(line))));
+    for (title, log) in logs_or_why_not(pod) {
+        let colon = if log.is_empty() { "" } else { ":" };
+        text += &format!("      {title}{colon}\n");
+        text.extend(log_lines(log).map(|line| format!("      | {LOG}{line}{LOG:#}\n")));
+    }
+    text
 }
 
 /// The text without colours.
@@ -278,32 +284,35 @@ pub(super) fn kind(kind: ContainerKind) -> &'static str {
 mod tests {
     use std::time::Duration;
 
-    use super::{super::document::tests::failed, *};
+    use super::{
+        super::document::tests::{failed, trouble, waited},
+        *,
+    };
+    use crate::api::Cause;
 
     #[test]
     fn prints_the_cause_the_evidence_and_the_log() {
+        let (mut incident, mut pod) = trouble("panic: no database", "app", LogSource::Previous);
+        (incident.message, incident.pods) = ("app exited with code 1".to_owned(), 3);
+        (pod.name, pod.status) = ("cart-5d9f-a".to_owned(), "CrashLoopBackOff".to_owned());
+        pod.evidence = vec!["BackOff ×4".to_owned()];
+        let mut unread = trouble("app was killed", "proxy", LogSource::Unavailable);
+        (unread.1.name, unread.1.reason, unread.1.cause) =
+            ("cart-5d9f-b".to_owned(), "Error".to_owned(), Cause::Unknown);
+        unread.1.container_issues[0].log_note = "the node does not respond".to_owned();
         let failed = Outcome {
             target: "deployment/cart".to_owned(),
             end: failed("ExitCode", "app exited with code 1"),
             what: "1 of 3 replicas updated".to_owned(),
             took: Duration::from_secs(125),
-            details: vec![Detail {
-                pod: "cart-5d9f-a".to_owned(),
-                alike: 3,
-                status: "CrashLoopBackOff".to_owned(),
-                code: "ExitCode".to_owned(),
-                message: "app exited with code 1".to_owned(),
-                evidence: vec!["BackOff ×4".to_owned()],
-                log_title: Some("log of the previous run of app".to_owned()),
-                log: vec!["panic: no database".to_owned()],
-            }],
+            troubles: vec![(incident, pod), unread],
             more: 1,
         };
         let waiting = Outcome {
             target: "job/migrate".to_owned(),
             end: End::Unfinished,
             what: "0 of 1 pod succeeded".to_owned(),
-            details: Vec::new(),
+            troubles: Vec::new(),
             more: 0,
             ..failed.clone()
         };
@@ -315,12 +324,16 @@ mod tests {
         };
         let late = Outcome { end: End::TimedOut, ..waiting.clone() };
         assert_eq!(
-            plain(&outcomes(&[failed, waiting, done, late])),
+            plain(&write(&waited(vec![failed, waiting, done, late]), Layout { width: 80, log_lines: 0 })),
             "deployment/cart failed after 2m5s, 1 of 3 replicas updated: app exited with code 1\n  \
                cart-5d9f-a  CrashLoopBackOff  ExitCode  and 2 more pods\n      \
                    evidence: BackOff ×4\n      \
                    log of the previous run of app:\n      \
                    | panic: no database\n  \
+               cart-5d9f-b  Error\n      \
+                   app was killed\n      \
+                   evidence: app was killed\n      \
+                   no log of proxy: the node does not respond\n  \
                and 1 more pod that is not healthy\n\
              job/migrate was still waited for: 0 of 1 pod succeeded\n\
              statefulset/db is healthy after 2m5s: 3 pods\n\

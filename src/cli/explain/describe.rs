@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Node, Taint},
+    api::core::v1::{Node, NodeCondition, Taint},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
@@ -110,14 +110,13 @@ pub(super) fn conditions(pod: &Pod) -> Vec<ConditionPart> {
         // A pod that has completed is not ready any more.
         is_expected(condition) && condition.status != "True" && pod.phase != "Succeeded"
     };
-    let part = |condition: &PodCondition| ConditionPart {
-        kind: clean(&condition.kind),
-        status: clean(&condition.status),
-        reason: clean(&condition.reason),
-        message: clean(&condition.message),
-        since: condition.since.and_then(credible),
-    };
+    let part = |own: &PodCondition| condition([&own.kind, &own.status, &own.reason, &own.message], own.since);
     pod.conditions.iter().filter(is_wrong).map(part).collect()
+}
+
+fn condition([kind, status, reason, message]: [&str; 4], since: Option<Timestamp>) -> ConditionPart {
+    let [kind, status, reason, message] = [kind, status, reason, message].map(clean);
+    ConditionPart { kind, status, reason, message, since: since.and_then(credible) }
 }
 
 /// The state of a node as far as it is not as it should be.
@@ -129,22 +128,17 @@ pub(super) fn node(name: &str, node: Option<&Node>) -> NodePart {
         (kind == "Ready" && condition.status != "True")
             || (NODE_TROUBLES.contains(&kind) && condition.status != "False")
     });
-    let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
+    let part = |own: &NodeCondition| {
+        let [reason, message] = [&own.reason, &own.message].map(|text| text.as_deref().unwrap_or_default());
+        condition([&own.type_, &own.status, reason, message], own.last_transition_time.as_ref().map(|time| time.0))
+    };
     let spec = node.and_then(|node| node.spec.as_ref());
     let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     NodePart {
         name: clean(name),
         exists: node.is_some(),
         unschedulable: spec.and_then(|spec| spec.unschedulable) == Some(true),
-        conditions: wrong
-            .map(|condition| ConditionPart {
-                kind: clean(&condition.type_),
-                status: clean(&condition.status),
-                reason: text(&condition.reason),
-                message: text(&condition.message),
-                since: condition.last_transition_time.as_ref().and_then(|time| credible(time.0)),
-            })
-            .collect(),
+        conditions: wrong.map(part).collect(),
         taints: taints.iter().take(TAINTS).map(taint).collect(),
     }
 }

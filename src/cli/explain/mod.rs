@@ -19,9 +19,9 @@ use crate::{
     diagnosis::Finding,
     pods::Pod,
     render::{
+        Format,
+        document::Document,
         explanation::{self, Explanation, PodPart, State, WorkloadPart},
-        json::json,
-        text::{self, Layout},
     },
     report::{PodFinding, in_full},
 };
@@ -32,7 +32,7 @@ use super::{
     flags::{ConnectedNamespace, ObjectFlags},
     kind::{Argument, Kind, argument, name_of_object},
     live::ClusterView,
-    process::{print, print_text},
+    process::print_document,
     workload::Workload,
 };
 use pod::{ExplainedPod, Subject, read_events, read_placement};
@@ -84,11 +84,13 @@ fn target(text: &str) -> Result<(Kind, String), String> {
 pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
     let connected = flags.objects.connect(Retries::InTheClient).await?;
     let explanation = gather(&flags, &connected).await?;
-    match flags.output {
-        Output::Text => print_text(&text::explanation(&explanation, Layout::of_terminal(usize::MAX)))?,
-        Output::Json => print(json(&explanation).map_err(Failure::new)?.as_bytes()).map(drop)?,
-    }
-    Ok(match explanation.state {
+    let (state, subject) = (explanation.state, explanation.namespace.clone());
+    let format = match flags.output {
+        Output::Text => Format::Text { log_lines: usize::MAX },
+        Output::Json => Format::Json,
+    };
+    print_document(&Document { subject, explanation: Some(explanation), ..Document::default() }, format)?;
+    Ok(match state {
         State::Problem => ExitCode::from(PROBLEM),
         State::Unknown => ExitCode::from(UNKNOWN),
         State::Healthy | State::Running | State::Settling => ExitCode::SUCCESS,

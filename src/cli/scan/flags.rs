@@ -12,7 +12,7 @@ use crate::{
         flags::duration,
     },
     diagnosis::Thresholds,
-    render::groups::By,
+    render::document::By,
 };
 
 /// How long a request to one of several clusters may take by default: those that hang must not delay the others.

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use crate::{
     cli::{Failure, process},
     render::{
-        github, groups, html, json, junit, markdown,
+        Format,
+        document::Document,
+        groups,
         table::{Layout, terminal_width},
         text,
     },
@@ -18,18 +20,17 @@ use super::{
 };
 
 pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure> {
-    let document = || results.document();
-    let text = match flags.output {
+    let format = match flags.output {
         Output::Table => return print_table(results, flags, false),
         Output::Wide => return print_table(results, flags, true),
-        Output::Json => json::json(&json::document(&document(), flags.by)).map_err(Failure::new)?,
-        Output::Yaml => json::yaml(&json::document(&document(), flags.by)).map_err(Failure::new)?,
-        Output::Html => html::page(&document()),
-        Output::Markdown => markdown::clusters(&document()),
-        Output::Junit => return process::print(&junit::clusters(&document()).map_err(Failure::new)?).map(drop),
-        Output::Github => github::clusters(&document()),
+        Output::Json => Format::Json,
+        Output::Yaml => Format::Yaml,
+        Output::Html => Format::Html,
+        Output::Markdown => Format::Markdown,
+        Output::Junit => Format::Junit,
+        Output::Github => Format::Github,
     };
-    process::print(text.as_bytes()).map(drop)
+    process::print_document(&Document { by: flags.by, ..results.document() }, format)
 }
 
 fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {

@@ -166,6 +166,7 @@ impl Results {
             headline,
             subject: format!("pods{place} of {all}"),
             clusters: self.clusters.iter().map(cluster).collect(),
+            ..Document::default()
         }
     }
 

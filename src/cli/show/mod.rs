@@ -14,12 +14,8 @@ use crate::{
     api::{NamespacedName, OrchestrStatus, api_resource},
     clock::ClusterClock,
     render::{
-        Timeline,
-        document::{Document, Verdict},
-        html,
-        json::json,
-        table::{self, terminal_width},
-        text::{self, Layout},
+        Format, Timeline,
+        document::{Document, Section, Verdict},
     },
 };
 
@@ -29,9 +25,10 @@ use super::{
     connect::{ConnectionFlags, Retries, connect},
     flags::duration,
     kind::object_name,
-    process::{file_name, print, print_text, read_text},
+    process::{file_name, print_document, read_text},
     yaml::json_or_yaml,
 };
+use section::ReadStatus;
 
 /// The exit code when pods have problems, as of `scan`.
 const PROBLEMS: u8 = 1;
@@ -104,57 +101,42 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
         return Err(Failure::new("-o json is for --history: `kubectl get orchestr -o json` prints the status"));
     }
     let read = flags.read().await?;
-    if flags.history {
-        print_history(&flags, &read)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let object = &flags.object;
-    let mut section = section::of(object, &read);
-    if let Some(wanted) = &flags.selected
-        && !section::select(&mut section, wanted)
-    {
-        return Err(Failure::new(section::not_found(object, &read.status, wanted)));
-    }
-    let verdict = section.verdict;
-    let all_or_few = if flags.selected.is_some() { usize::MAX } else { LOG_LINES };
-    let layout = Layout::of_terminal(flags.log_lines.unwrap_or(all_or_few));
-    match flags.output {
-        Output::Text => print_text(&text::status(&section, layout))?,
-        // JSON was refused above.
-        Output::Html | Output::Json => _ = print(html::page(&Document::of(section, String::new())).as_bytes())?,
-    }
-    Ok(match verdict {
+    let section = flags.section(&read)?;
+    let exit_code = match section.verdict {
+        _ if flags.history => ExitCode::SUCCESS,
         Verdict::Healthy => ExitCode::SUCCESS,
         Verdict::Unhealthy => ExitCode::from(PROBLEMS),
         Verdict::Unknown => ExitCode::from(UNKNOWN),
-    })
-}
-
-fn print_history(flags: &ShowFlags, read: &ReadStatus) -> Result<(), Failure> {
-    let object = &flags.object;
-    // A duration of more than the 292 years that Go's can hold is not accepted.
-    let within = flags.since.map(|since| SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX));
-    let timeline = Timeline::of(object, &read.status, within, read.now);
-    match flags.output {
-        Output::Text => print_text(&table::history(&timeline, terminal_width())),
-        Output::Json => print(json(&timeline).map_err(Failure::new)?.as_bytes()).map(drop),
-        Output::Html => {
-            let section = section::of_history(object, &read.status, timeline);
-            print(html::page(&Document::of(section, String::new())).as_bytes()).map(drop)
-        }
-    }
-}
-
-/// The status of an object, from the cluster or a file.
-pub(super) struct ReadStatus {
-    status: OrchestrStatus,
-    /// `metadata.generation`.
-    generation: Option<i64>,
-    /// The time of the API server; of a file, the time of the last check.
-    now: Timestamp,
+    };
+    let all_or_few = if flags.selected.is_some() { usize::MAX } else { LOG_LINES };
+    let format = match flags.output {
+        Output::Text => Format::Text { log_lines: flags.log_lines.unwrap_or(all_or_few) },
+        Output::Json => Format::Json,
+        Output::Html => Format::Html,
+    };
+    print_document(&Document::of(section, String::new()), format)?;
+    Ok(exit_code)
 }
 
 impl ShowFlags {
+    /// What is shown of the status.
+    fn section(&self, read: &ReadStatus) -> Result<Section, Failure> {
+        let object = &self.object;
+        if self.history {
+            // A duration of more than the 292 years that Go's can hold is not accepted.
+            let within = self.since.map(|since| SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX));
+            let timeline = Timeline::of(object, &read.status, within, read.now);
+            return Ok(section::of_history(object, &read.status, timeline));
+        }
+        let mut section = section::of(object, read);
+        match &self.selected {
+            Some(wanted) if !section::select(&mut section, wanted) => {
+                Err(Failure::new(section::not_found(object, &read.status, wanted)))
+            }
+            _ => Ok(section),
+        }
+    }
+
     /// Reads the status of the object.
     async fn read(&self) -> Result<ReadStatus, Failure> {
         let key = &self.object;

@@ -7,16 +7,23 @@ use crate::{
     api::{Incident, NamespacedName, OrchestrStatus, PodProblem, condition, reason},
     render::{
         Timeline,
-        document::{Section, StatusPart, Verdict, headline, no_problems, reasons},
+        document::{Extent, Section, StatusPart, Verdict, headline, no_problems, reasons},
         numbers::counted,
         stopped_at,
     },
 };
 
-use super::ReadStatus;
-
 /// The fewest digits of an incident's key that select it.
 const KEY_DIGITS: usize = 4;
+
+/// The status of an object, from the cluster or a file.
+pub(super) struct ReadStatus {
+    pub(super) status: OrchestrStatus,
+    /// `metadata.generation`.
+    pub(super) generation: Option<i64>,
+    /// The time of the API server; of a file, the time of the last check.
+    pub(super) now: Timestamp,
+}
 
 /// Keeps what `wanted` names: a pod, the owner of pods (each with or without its namespace), or the key of an incident or its
 /// beginning. The incidents of a pod are kept with it, as the pods of an incident are. Returns whether anything is left.
@@ -40,7 +47,7 @@ pub(super) fn select(section: &mut Section, wanted: &str) -> bool {
     section.problematic_pod_count = pods.len();
     section.common_causes.clear();
     let statement = std::mem::take(&mut section.status.statement);
-    section.status = StatusPart { statement, is_selection: true, ..StatusPart::default() };
+    section.status = StatusPart { statement, extent: Extent::Selected, ..StatusPart::default() };
     is_any
 }
 
@@ -105,7 +112,7 @@ pub(super) fn of(object: &NamespacedName, read: &ReadStatus) -> Section {
                 (Verdict::Unknown, None) => format!("{unknown}."),
                 _ => message.to_owned(),
             },
-            is_selection: false,
+            extent: Extent::All,
             omitted_incidents: status.omitted_incidents,
             omitted_pods: status.omitted_pods,
             history: has_history.then(|| Timeline::of(object, status, None, *now)),
@@ -133,7 +140,7 @@ pub(super) fn of_history(object: &NamespacedName, status: &OrchestrStatus, timel
         subject: format!("{}/{}", object.namespace, object.name),
         as_of: Some(timeline.until),
         now: timeline.until,
-        status: StatusPart { history: Some(timeline), ..StatusPart::default() },
+        status: StatusPart { extent: Extent::History, history: Some(timeline), ..StatusPart::default() },
         ..Section::default()
     }
 }

@@ -6,12 +6,12 @@ use kube::Client;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
+    api::{Incident, PodProblem},
+    diagnosis::ContainerFinding,
     logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
-    render::{
-        document::{Detail, in_parentheses, log_lines, log_name},
-        safe::{clean, printable},
-    },
-    report::{log_line, may_quote, with_hint, with_log_line},
+    pods::Pod,
+    render::safe::clean,
+    report::{PodFinding, in_full},
 };
 
 use super::outlook::Trouble;
@@ -70,36 +70,19 @@ pub(super) fn groups(troubles: &[Trouble]) -> Vec<(&Trouble, usize)> {
     groups
 }
 
-impl Detail {
-    pub(super) fn new(trouble: &Trouble, alike: usize, hint: &str, log: Option<Log>) -> Self {
-        let finding = &trouble.finding;
-        let explanation = &finding.explanation;
-        let is_quoted = may_quote(finding.kind, explanation.cause);
-        let line = log.as_ref().filter(|_| is_quoted).map(|log| log_line(&log.tail)).unwrap_or_default();
-        let (log_title, log) = log.map_or((None, Vec::new()), |log| {
-            let (title, lines) = shown(log);
-            (Some(title), lines)
-        });
-        Self {
-            pod: printable(&trouble.pod.name),
-            alike,
-            status: printable(&finding.status),
-            code: printable(trouble.code()),
-            message: clean(&with_log_line(&with_hint(&explanation.message, hint), &line)),
-            evidence: explanation.evidence.iter().map(|line| clean(line)).collect(),
-            log_title,
-            log,
-        }
-    }
-}
-
-/// The title and the lines of a log.
-fn shown(Log { container, tail }: Log) -> (String, Vec<String>) {
-    match log_name(Some(tail.source)) {
-        None => (printable(&format!("no log of {container}: {}", tail.note)), Vec::new()),
-        Some(name) => {
-            let title = printable(&format!("{name} of {container}{}", in_parentheses(&tail.note)));
-            (title, log_lines(&tail.text).collect())
-        }
-    }
+/// What the outputs show of a group of troubles: an incident of all its pods, and the pod of the first with its log.
+pub(super) fn shown(
+    trouble: &Trouble,
+    alike: usize,
+    hint: String,
+    log: Option<&Log>,
+) -> Option<(Incident, PodProblem)> {
+    let Trouble { pod, finding, .. } = trouble;
+    let tail = |_: &Pod, container: &ContainerFinding| {
+        log.filter(|log| log.container == *container.name).map(|log| log.tail.clone())
+    };
+    let (incidents, pods) = in_full(&[PodFinding { pod, finding }], &|_| None, &tail);
+    let (incident, pod) = incidents.into_iter().next().zip(pods.into_iter().next())?;
+    let (message, pods) = (clean(&finding.explanation.message), i64::try_from(alike).unwrap_or(i64::MAX));
+    Some((Incident { message, hint, pods, ..incident }, pod))
 }

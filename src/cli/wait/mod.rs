@@ -21,13 +21,16 @@ use std::{process::ExitCode, time::Duration};
 use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
-use crate::render::{document::End, github, junit, text};
+use crate::render::{
+    Format,
+    document::{Document, End},
+};
 
 use super::{
     Failure,
     connect::{Cluster, Retries},
     flags::{ConnectedNamespace, ObjectFlags, duration},
-    process::{print, print_text},
+    process::print_document,
     workload,
 };
 use outlook::Limits;
@@ -144,12 +147,14 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
     let waiter =
         Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.objects.log_lines };
     let outcomes = waiter.wait_for(targets, flags.timeout).await?;
-    match flags.output {
-        Output::Text => print_text(&text::outcomes(&outcomes))?,
-        Output::Junit => print(&junit::outcomes(&outcomes, &namespace).map_err(Failure::new)?).map(drop)?,
-        Output::Github => print(github::outcomes(&outcomes).as_bytes()).map(drop)?,
-    }
-    let any = |is_so: fn(&End) -> bool| outcomes.iter().any(|outcome| is_so(&outcome.end));
+    let format = match flags.output {
+        Output::Text => Format::Text { log_lines: usize::MAX },
+        Output::Junit => Format::Junit,
+        Output::Github => Format::Github,
+    };
+    let document = Document { subject: namespace, outcomes, ..Document::default() };
+    print_document(&document, format)?;
+    let any = |is_so: fn(&End) -> bool| document.outcomes.iter().any(|outcome| is_so(&outcome.end));
     Ok(match () {
         () if any(|end| matches!(end, End::Failed(_))) => ExitCode::from(FAILED),
         () if any(|end| *end == End::TimedOut) => ExitCode::from(TIMED_OUT),

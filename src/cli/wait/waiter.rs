@@ -14,7 +14,7 @@ use crate::{
     },
     clock::ClusterClock,
     render::{
-        document::{Detail, End, Fault, Outcome},
+        document::{End, Fault, Outcome, message},
         safe::{clean, printable},
     },
     report::with_hint,
@@ -24,7 +24,7 @@ use crate::{
 use super::{
     Cluster,
     decide::{Decision, State},
-    evidence::{Logs, groups},
+    evidence::{Logs, groups, shown},
     outlook::{Begun, Limits},
     progress::{Line, Progress},
     target::{Target, look_up},
@@ -118,13 +118,13 @@ impl Waiter<'_> {
             _ => End::Unfinished,
         };
         let mut what = clean(&decision.what);
-        let mut details = Vec::new();
+        let mut troubles = Vec::new();
         if matches!(end, End::Failed(_) | End::TimedOut) {
             for (index, (trouble, alike)) in groups(&decision.troubles).into_iter().enumerate() {
                 let log = if index < LOGS { logs.read(trouble).await } else { None };
                 let explanation = &trouble.finding.explanation;
                 let hint = near.hint(self.namespace, explanation.cause, &explanation.message).await;
-                let detail = Detail::new(trouble, alike, &hint, log);
+                let Some(shown) = shown(trouble, alike, hint, log.as_ref()) else { continue };
                 if index == 0
                     && let End::Failed(fault) = &mut end
                 {
@@ -132,24 +132,24 @@ impl Waiter<'_> {
                     let sentence = clean(&trouble.finding.explanation.message);
                     [&mut fault.message, &mut what].into_iter().for_each(|text| {
                         if let Some(before) = text.strip_suffix(&sentence).filter(|_| !sentence.is_empty()) {
-                            *text = format!("{before}{}", detail.message);
+                            *text = format!("{before}{}", message(&shown.0));
                         }
                     });
                 }
-                details.push(detail);
+                troubles.push(shown);
             }
         }
         // Why pods cannot be created is not the trouble of a pod.
         let is_account_missing = |fault: &&mut Fault| fault.code == Cause::ServiceAccountMissing.as_str();
         if let End::Failed(fault) = &mut end
-            && details.is_empty()
+            && troubles.is_empty()
             && let Some(fault) = Some(fault).filter(is_account_missing)
         {
             let hint = near.hint(self.namespace, Cause::ServiceAccountMissing, &fault.message).await;
             fault.message = with_hint(&fault.message, &hint);
         }
-        let more = if details.is_empty() { 0 } else { decision.more };
-        Outcome { target, end, what, took, details, more }
+        let more = if troubles.is_empty() { 0 } else { decision.more };
+        Outcome { target, end, what, took, troubles, more }
     }
 }
 

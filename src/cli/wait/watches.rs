@@ -53,7 +53,7 @@ pub(super) struct TargetState {
     workload: Option<Listing<String, Workload>>,
     revisions: Option<Listing<String, Revision>>,
     pods: Listing<String, PodEntry>,
-    counts: Option<Vec<i32>>,
+    counts: Option<[i32; 6]>,
     progressed: Option<Timestamp>,
     /// Whether the deletion of the object was seen, so that its last state is known.
     is_deleted: bool,
@@ -150,7 +150,7 @@ impl TargetState {
         if counts.is_some() && self.counts.is_some() && counts != self.counts {
             self.progressed = Some(now);
         }
-        self.counts = counts.or(self.counts.take());
+        self.counts = counts.or(self.counts);
     }
 
     pub(super) fn apply_revision(&mut self, update: WatchUpdate<Revision>) {

@@ -34,7 +34,7 @@ const ITEMS: [usize; 4] = [20, 10, 5, 1];
 
 /// Renders the page, which is less than 1 MB. Clusters, pods and the beginnings of logs that have no room are left out, and
 /// counted on the page.
-pub(crate) fn page(document: &Document) -> String {
+pub(super) fn page(document: &Document) -> String {
     let mut parts = parts(document);
     let used = frame(document, &parts).into_string().len();
     fit::fit(&mut parts, used);

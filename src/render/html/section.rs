@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    super::{document::Section, numbers::counted},
+    super::{
+        document::{Extent, Section},
+        numbers::counted,
+    },
     fit::Part,
     history,
     text::{began, head, instant, untrusted},
@@ -56,7 +59,8 @@ fn heading(own: &Section, text: &str) -> Markup {
 /// What limits the page, a sentence each.
 fn limits(part: &Part<'_>) -> Vec<String> {
     let Part { section: own, items, omitted_workloads, log_bytes, shortened_logs, .. } = part;
-    let selection = own.status.is_selection.then(|| "Other pods and incidents were not selected.".to_owned());
+    let selection =
+        (own.status.extent == Extent::Selected).then(|| "Other pods and incidents were not selected.".to_owned());
     let omitted = Some(own.status.omitted_incidents).filter(|omitted| *omitted > 0);
     let omitted = omitted.map(|omitted| format!("The status omits {}.", counted(omitted, "incident")));
     let not_seen: Vec<_> = selection.into_iter().chain(own.not_seen.iter().cloned()).chain(omitted).collect();

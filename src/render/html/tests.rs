@@ -8,10 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use maud::html;
 use proptest::{collection::vec, prelude::*};
+use serde_json::json;
 
 use crate::api::{
-    Cause, CommonCause, ContainerIssue, ContainerKind, ContainerStateName, EndedIncident, Incident, LogSource,
-    NamespacedName, OrchestrStatus, Owner, PodProblem, ProblemKind, Revision, UnwatchedSpan,
+    Cause, CommonCause, ContainerIssue, EndedIncident, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
+    PodProblem, ProblemKind, Revision, UnwatchedSpan,
 };
 
 use super::{
@@ -78,66 +79,31 @@ fn at(time: &str) -> Time {
 }
 
 fn incident(namespace: &str, name: &str, pods: i64) -> Incident {
-    Incident {
-        key: "0123456789abcdef".to_owned(),
-        kind: ProblemKind::Crash,
-        namespace: namespace.to_owned(),
-        owner: Owner { kind: "Deployment".to_owned(), name: name.to_owned() },
-        container: "app".to_owned(),
-        reason: "CrashLoopBackOff".to_owned(),
-        cause: Cause::ExitCode,
-        message: "app exited with code 1, 12 s after its start; 7 restarts".to_owned(),
-        log_line: String::new(),
-        hint: String::new(),
-        pods,
-        most_pods: 0,
-        of: pods,
-        revision: None,
-        since: at("11:30:00"),
-        since_at_latest: false,
-        example_pods: Vec::new(),
-        controllers: Vec::new(),
-        severity: None,
-        team: String::new(),
-        runbook: String::new(),
-        dashboard: String::new(),
-        invalid_annotations: Vec::new(),
-    }
+    let incident = json!({
+        "key": "0123456789abcdef", "kind": "Crash", "namespace": namespace, "owner": {"kind": "Deployment", "name": name},
+        "container": "app", "reason": "CrashLoopBackOff", "cause": "ExitCode", "pods": pods, "of": pods,
+        "message": "app exited with code 1, 12 s after its start; 7 restarts", "since": "2026-03-01T11:30:00Z",
+    });
+    serde_json::from_value(incident).unwrap()
 }
 
 fn pod(namespace: &str, owner: &str, name: &str, logs: &str) -> PodProblem {
-    PodProblem {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-        status: "CrashLoopBackOff".to_owned(),
-        kind: ProblemKind::Crash,
-        reason: "Error".to_owned(),
-        cause: Cause::ExitCode,
-        message: "container app exited with code 1, 7 restarts".to_owned(),
-        evidence: vec!["BackOff ×41, last 11:58:10Z: Back-off restarting failed container app".to_owned()],
-        phase: "Running".to_owned(),
-        node: "node-7".to_owned(),
-        owner: Some(Owner { kind: "Deployment".to_owned(), name: owner.to_owned() }),
-        since: at("11:30:00"),
-        since_at_latest: false,
-        container_issues: vec![container("app", logs)],
-    }
+    let pod = json!({
+        "name": name, "namespace": namespace, "status": "CrashLoopBackOff", "kind": "Crash", "reason": "Error",
+        "cause": "ExitCode", "message": "container app exited with code 1, 7 restarts", "phase": "Running", "node": "node-7",
+        "evidence": ["BackOff ×41, last 11:58:10Z: Back-off restarting failed container app"],
+        "owner": {"kind": "Deployment", "name": owner}, "since": "2026-03-01T11:30:00Z", "containerIssues": [],
+    });
+    let pod: PodProblem = serde_json::from_value(pod).unwrap();
+    PodProblem { container_issues: vec![container("app", logs)], ..pod }
 }
 
 fn container(name: &str, logs: &str) -> ContainerIssue {
-    ContainerIssue {
-        name: name.to_owned(),
-        kind: ContainerKind::App,
-        state: ContainerStateName::Waiting,
-        reason: "CrashLoopBackOff".to_owned(),
-        message: String::new(),
-        ready: false,
-        restarts: 7,
-        last_termination: None,
-        logs: logs.to_owned(),
-        log_source: Some(LogSource::Previous),
-        log_note: String::new(),
-    }
+    let issue = json!({
+        "name": name, "type": "App", "state": "Waiting", "reason": "CrashLoopBackOff", "ready": false, "restarts": 7,
+        "logs": logs, "logSource": "Previous",
+    });
+    serde_json::from_value(issue).unwrap()
 }
 
 fn report(incidents: &[Incident], pods: &[PodProblem]) -> Section {

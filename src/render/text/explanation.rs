@@ -21,7 +21,7 @@ use super::{
 };
 
 /// What is known about a pod or a workload.
-pub(crate) fn explanation(explanation: &Explanation, layout: Layout) -> String {
+pub(in crate::render) fn write(explanation: &Explanation, layout: Layout) -> String {
     let Explanation { target, namespace, time, state, workload, pods, not_read } = explanation;
     let mut text = Text::new(layout, time.0);
     let (style, what) = match state {

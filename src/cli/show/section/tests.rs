@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::render::{
+    document::Document,
     text::{self, Layout},
     timeline_fixtures::{noon, status as history},
 };
@@ -73,7 +74,7 @@ fn selected(status: &OrchestrStatus, wanted: &str) -> Option<Section> {
 }
 
 fn text_of(section: &Section, width: usize, log_lines: usize) -> String {
-    text::plain(&text::status(section, Layout { width, log_lines }))
+    text::plain(&text::write(&Document::of(section.clone(), String::new()), Layout { width, log_lines }))
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn clusters(sections: Vec<Section>, failed: Vec<Unchecked>) -> Document {
         headline: "2 of 18 pods have problems, in 2 clusters".to_owned(),
         subject: "pods in shop namespace of 2 clusters".to_owned(),
         clusters: sections.into_iter().map(Ok).chain(failed.into_iter().map(Err)).collect(),
+        ..Document::default()
     }
 }
 

@@ -11,7 +11,7 @@ fn at(time: &str) -> Time {
 }
 
 fn plain(explanation: &Explanation, width: usize) -> String {
-    super::super::plain(&super::explanation(explanation, Layout { width, log_lines: usize::MAX }))
+    super::super::plain(&super::write(explanation, Layout { width, log_lines: usize::MAX }))
 }
 
 fn explanation(target: &str, state: State, workload: Option<WorkloadPart>, pods: Vec<PodPart>) -> Explanation {
@@ -287,7 +287,7 @@ fn prints_nothing_that_could_control_a_terminal() {
     };
     let mut explanation = explanation(hostile, State::Problem, None, vec![pod]);
     explanation.not_read = vec![hostile.to_owned()];
-    let text = super::explanation(&explanation, Layout { width: 80, log_lines: 9 });
+    let text = super::write(&explanation, Layout { width: 80, log_lines: 9 });
     assert!(!text.contains(['\u{202e}', '\r']) && !text.contains("\u{1b}[31mx"), "{text:?}");
     assert!(text.lines().all(|line| !line.starts_with("::error::")), "{text}");
 }
