@@ -233,7 +233,7 @@ impl Object {
         is_unclear: &dyn Fn(&Incident) -> bool,
         now: Timestamp,
     ) {
-        let old = self.status.as_ref().map(KnownStatus::with_incidents);
+        let old = self.status.as_ref().map(KnownStatus::with_lists);
         let history = self.status.as_ref().map(KnownStatus::history).unwrap_or_default();
         let selects = |namespace: &str| may_show(self.settings.as_deref().ok(), only, namespace);
         let step = Step { old: old.as_ref(), gap: self.gap, omitted, is_unclear, selects: &selects, now };
@@ -251,7 +251,7 @@ impl Object {
         let is_new = answered != written.observed_generation;
         let mut events: Vec<Event> = self.wrong_spec().filter(|_| is_new).map(spec_event).into_iter().collect();
         if self.settings.is_ok() {
-            let old = self.status.as_ref().map(KnownStatus::with_incidents);
+            let old = self.status.as_ref().map(KnownStatus::with_lists);
             events.extend(self.event_limiter.events(&transitions(old.as_ref(), written, omitted), written, now));
         }
         events

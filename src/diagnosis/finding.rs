@@ -92,7 +92,7 @@ pub struct Explanation {
 }
 
 /// What an explanation is based on. Decides whether an earlier, stronger explanation is still valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Basis {
     /// The present state shows the cause, or shows that it is another one than before.
     #[default]

@@ -18,8 +18,6 @@
 //! If the pods were not watched just before, it is only known that an incident ended in that time, and the entry says so
 //! ([`EndedIncident::last_seen`]).
 
-mod stored;
-
 use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
@@ -34,8 +32,6 @@ use super::{
     truncate,
     wire::{count, seconds, wire_time},
 };
-
-pub(super) use stored::StoredHistory;
 
 /// The most incidents in a history, and the most bytes of JSON that they may take.
 const MAX_ENTRIES: usize = 50;

@@ -124,7 +124,7 @@ pub(super) fn ordered<'a>(
             reason: truncate::name(&problem.finding.reason),
             pods: 0,
             example: Example::Pod(problem.pod, problem.finding),
-            proven: tracker.incident(&identity).and_then(|known| known.explanation),
+            proven: tracker.incident(&identity).and_then(|known| known.explanation.as_deref()),
             since: problem.since,
             since_at_latest: false,
             masking: problem.masking,
@@ -174,7 +174,7 @@ pub(super) fn ordered<'a>(
         group.key = key;
         if let Some(known) = tracker.incident(&group.identity) {
             group.since = group.since.min(known.since);
-            group.reason = known.reason;
+            group.reason = &known.reason;
         }
         // The pods do not show how many others belong to a CronJob.
         if let Example::Pod(pod, _) = group.example

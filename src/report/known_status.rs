@@ -1,23 +1,21 @@
 //! What the operator keeps of an object's status in the API.
 //!
 //! A status may take 256 KiB, and there may be a thousand objects. So only the small fields are kept, a hash of the
-//! lists, the history, and what the history and events tell about ended incidents. Until the tracker has resumed from
-//! the lists, they are kept as well, but without logs and messages.
+//! lists, and as JSON the history and what the history and events tell about ended incidents. Until the tracker has resumed
+//! from the lists, they are kept as well, but without logs and messages.
 
-use std::{borrow::Cow, io};
+use std::io;
 
-use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
-use serde::Serialize;
 
-use crate::api::{Cause, Incident, LastTermination, OrchestrStatus, Owner, PodProblem, ProblemKind};
+use crate::api::{Incident, LastTermination, OrchestrStatus, PodProblem};
 
 use super::{
     change::{Change, Lists, compare},
     fit,
-    history::{History, MESSAGE_LIMIT, StoredHistory, most_pods},
+    history::{History, MESSAGE_LIMIT, most_pods},
     truncate,
-    wire::{number, wire_time},
+    wire::number,
 };
 
 /// The most bytes of JSON that are kept of the incidents and of the pods to resume from: more than a status of the operator
@@ -30,20 +28,12 @@ pub(crate) struct KnownStatus {
     /// All fields but the lists, which are empty.
     head: OrchestrStatus,
     lists: Digest,
-    history: StoredHistory,
-    /// A [`Named`] for each incident, as JSON.
-    incidents: Box<[u8]>,
     /// The most pods of each incident, by its key.
     most_pods: Box<[(u64, i64)]>,
-    /// The lists, as JSON without the fields that the tracker does not resume from. Absent if it has resumed.
-    resumable: Option<Box<[u8]>>,
+    /// A status with the history, the incidents, and until the tracker has resumed the pods, as JSON.
+    details: Box<[u8]>,
+    is_resumed: bool,
 }
-
-/// What the history contains of an incident: the key, the kind, the namespace, the owner, the container and the reason;
-/// when it began, in seconds since 1970; the cause, the message and the most pods. As a list, it takes a third of the
-/// incident with its field names.
-type Named<'a> = (Text<'a>, ProblemKind, Text<'a>, [Text<'a>; 2], Text<'a>, Text<'a>, i64, Cause, Text<'a>, i64);
-type Text<'a> = Cow<'a, str>;
 
 /// A hash of what is compared of the lists of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +43,33 @@ impl KnownStatus {
     /// `is_resumed` is whether the tracker has resumed, so that the lists are no longer needed.
     pub(crate) fn new(mut status: OrchestrStatus, is_resumed: bool) -> Self {
         let lists = Digest::of(&status);
-        let history = StoredHistory::new(&History::take(&mut status));
+        let mut details = OrchestrStatus::default();
+        History::take(&mut status).put_into(&mut details);
+        status.common_causes = Vec::new();
         let pods = std::mem::take(&mut status.problematic_pods);
         let mut incidents = std::mem::take(&mut status.incidents);
         incidents.iter_mut().for_each(|incident| incident.log_line = String::new());
-        status.common_causes = Vec::new();
-        let incidents = fit::prefix(incidents.into_iter().take(fit::MAX_INCIDENTS), fit::STORED_INCIDENT_BYTES);
-        let resumable = (!(is_resumed || pods.is_empty() && incidents.is_empty())).then(|| {
-            let pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
-            json(&OrchestrStatus { problematic_pods: pods, incidents: incidents.clone(), ..OrchestrStatus::default() })
-        });
-        let named: Vec<_> = incidents.iter().map(named).collect();
-        let most_pods = incidents.iter().filter_map(|incident| Some((number(&incident.key)?, most_pods(incident))));
+        let incidents = incidents.into_iter().take(fit::MAX_INCIDENTS);
+        details.incidents = fit::prefix(incidents, fit::STORED_INCIDENT_BYTES);
+        details.problematic_pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
+        let most_pods = details.incidents.iter().filter_map(|own| Some((number(&own.key)?, most_pods(own))));
         let mut most_pods: Box<[_]> = most_pods.collect();
         most_pods.sort_unstable();
-        Self { head: status, lists, history, incidents: json(&named), most_pods, resumable }
+        let mut known = Self { head: status, lists, most_pods, details: Box::default(), is_resumed };
+        known.keep(details);
+        known
+    }
+
+    fn keep(&mut self, mut details: OrchestrStatus) {
+        if self.is_resumed {
+            details.problematic_pods = Vec::new();
+            details.incidents.iter_mut().for_each(shorten);
+        }
+        self.details = serde_json::to_vec(&details).unwrap_or_default().into();
+    }
+
+    fn details(&self) -> OrchestrStatus {
+        serde_json::from_slice(&self.details).unwrap_or_default()
     }
 
     /// All fields but the lists, which are empty.
@@ -76,7 +78,7 @@ impl KnownStatus {
     }
 
     pub(crate) fn history(&self) -> History {
-        self.history.history()
+        History::take(&mut self.details())
     }
 
     /// Sets the most pods that each incident of the next status has had.
@@ -92,22 +94,18 @@ impl KnownStatus {
         }
     }
 
-    /// The status with its incidents as the history contains them, to compare them with those of the next status.
-    pub(crate) fn with_incidents(&self) -> OrchestrStatus {
-        let named: Vec<Named<'_>> = serde_json::from_slice(&self.incidents).unwrap_or_default();
-        OrchestrStatus { incidents: named.into_iter().map(incident).collect(), ..self.head.clone() }
-    }
-
-    /// The status with its lists, to resume from.
-    pub(crate) fn resumable(&self) -> OrchestrStatus {
-        let lists = self.resumable.as_deref().and_then(|lists| serde_json::from_slice::<OrchestrStatus>(lists).ok());
-        let OrchestrStatus { incidents, problematic_pods, .. } = lists.unwrap_or_default();
+    /// The status with its incidents as the history contains them, to compare them with those of the next status. Until the
+    /// tracker has resumed, with all that it resumes from.
+    pub(crate) fn with_lists(&self) -> OrchestrStatus {
+        let OrchestrStatus { incidents, problematic_pods, .. } = self.details();
         OrchestrStatus { incidents, problematic_pods, ..self.head.clone() }
     }
 
     /// The tracker has resumed.
     pub(crate) fn resumed(&mut self) {
-        self.resumable = None;
+        if !std::mem::replace(&mut self.is_resumed, true) {
+            self.keep(self.details());
+        }
     }
 
     /// Compares the status with a new one, see [`differs`](super::differs). `keeps_lists` is whether the write of the new
@@ -123,10 +121,7 @@ impl KnownStatus {
 
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        self.incidents.len()
-            + size_of_val(&*self.most_pods)
-            + self.history.bytes()
-            + self.resumable.as_ref().map_or(0, |lists| lists.len())
+        self.details.len() + size_of_val(&*self.most_pods)
     }
 }
 
@@ -154,45 +149,14 @@ impl io::Write for Hash {
     }
 }
 
-fn json(value: &impl Serialize) -> Box<[u8]> {
-    serde_json::to_vec(value).unwrap_or_default().into()
-}
-
-fn named(incident: &Incident) -> Named<'_> {
-    let Incident { key, kind, namespace, owner, container, reason, since, cause, message, .. } = incident;
-    let owner = [owner.kind.as_str().into(), owner.name.as_str().into()];
-    let message = truncate::with_ellipsis(message, MESSAGE_LIMIT);
-    let (since, most) = (since.0.as_second(), most_pods(incident));
-    (key.into(), *kind, namespace.into(), owner, container.into(), reason.into(), since, *cause, message, most)
-}
-
-fn incident(named: Named<'_>) -> Incident {
-    let (key, kind, namespace, [owner_kind, owner_name], container, reason, since, cause, message, pods) = named;
-    Incident {
-        key: key.into_owned(),
-        kind,
-        namespace: namespace.into_owned(),
-        owner: Owner { kind: owner_kind.into_owned(), name: owner_name.into_owned() },
-        container: container.into_owned(),
-        reason: reason.into_owned(),
-        cause,
-        message: message.into_owned(),
-        log_line: String::new(),
-        hint: String::new(),
-        pods,
-        most_pods: 0,
-        of: 0,
-        revision: None,
-        since: wire_time(Timestamp::from_second(since).unwrap_or(Timestamp::UNIX_EPOCH)),
-        since_at_latest: false,
-        example_pods: Vec::new(),
-        controllers: Vec::new(),
-        severity: None,
-        team: String::new(),
-        runbook: String::new(),
-        dashboard: String::new(),
-        invalid_annotations: Vec::new(),
-    }
+/// Keeps of an incident what the history contains of it.
+fn shorten(incident: &mut Incident) {
+    incident.pods = most_pods(incident);
+    incident.message = truncate::with_ellipsis(&incident.message, MESSAGE_LIMIT).into_owned();
+    let Incident { hint, example_pods, controllers, team, runbook, dashboard, invalid_annotations, .. } = incident;
+    [hint, team, runbook, dashboard].into_iter().for_each(|text| *text = String::new());
+    (*example_pods, *controllers, *invalid_annotations) = (Vec::new(), Vec::new(), Vec::new());
+    (incident.of, incident.most_pods, incident.severity, incident.revision) = (0, 0, None, None);
 }
 
 /// Keeps what the tracker resumes from.
@@ -255,7 +219,7 @@ mod tests {
         let mut known = KnownStatus::new(status, false);
         assert!((1_000..size / 3).contains(&known.bytes()), "{} of {size}", known.bytes());
         known.resumed();
-        assert!(known.bytes() < 50 * 200, "{}", known.bytes());
+        assert!(known.bytes() < 50 * 300, "{}", known.bytes());
         assert!(known.head().problematic_pods.is_empty() && known.head().incidents.is_empty());
     }
 
@@ -312,7 +276,7 @@ mod tests {
     #[test]
     fn the_end_of_an_incident_is_found_with_what_its_event_names() {
         let old = large(1);
-        let known = KnownStatus::new(old.clone(), true).with_incidents();
+        let known = KnownStatus::new(old.clone(), true).with_lists();
         let new = Scenario::default().status(Some(&old));
         let none = OmittedIncidents::default();
         let found = transitions(Some(&known), &new, &none);
@@ -331,7 +295,7 @@ mod tests {
     #[test]
     fn keeps_what_the_tracker_resumes_from() {
         let status = large(1);
-        let known = KnownStatus::new(status.clone(), false).resumable();
+        let known = KnownStatus::new(status.clone(), false).with_lists();
         assert_eq!(known.incidents, status.incidents);
         assert_eq!((known.observed_generation, known.conditions), (status.observed_generation, status.conditions));
         let resumed = |pods: &[PodProblem]| -> Vec<_> {

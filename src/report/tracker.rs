@@ -6,27 +6,32 @@
 //! resumes from the status in the API.
 
 mod attribution;
-mod memory;
-mod names;
+mod causes;
 mod resumed;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use arcstr::ArcStr;
+use jiff::Timestamp;
 
 use crate::{
     api::{OrchestrStatus, ProblemKind},
-    diagnosis::{Explanation, Finding},
+    diagnosis::{Explanation, Finding, specificity},
     pods::{Pod, Uid},
 };
 
 use super::{
     identity::{Identity, IncidentId},
-    known_causes::{Collected, IncidentPlace, keep},
     truncate,
+    wire::seconds,
 };
 
 use self::{
-    attribution::{choose, has_completed, keep_cron_job, keep_reason},
-    memory::{Known, KnownPod, Memory, NewMemory},
+    attribution::{CRON_JOB, choose, has_completed, keep_cron_job, keep_reason},
+    causes::{Causes, keep},
     resumed::Resumed,
 };
 
@@ -35,18 +40,51 @@ const DELETED: usize = 1024;
 /// The most incidents that are remembered as ended because pods have left view: several times as many as a status lists.
 const HIDDEN: usize = 1024;
 
-/// The memory of one object's problems: 32 bytes for each pod with a problem, about 70 for each incident, and what
-/// these have in common.
+/// The memory of one object's problems. A thousand objects may select the same hundreds of failing pods, and each has its
+/// own memory of them, so pods share what they have in common.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    memory: Memory,
+    pods: BTreeMap<Uid, KnownPod>,
+    /// Those with pods that are not ignored.
+    incidents: BTreeMap<IncidentId, KnownIncident>,
     /// Whether it was ever updated, and so has read the status in the API.
     resumed: bool,
     /// The generation of the spec that decided which problems are ignored.
     generation: i64,
     deleted: Vec<IncidentId>,
-    /// The keys of the incidents some of whose last pods have left view, so that they may go on; the most recent last.
+    /// The keys of incidents that may continue, because some of their last pods can no longer be seen; the most recent last.
     hidden: Vec<String>,
+}
+
+#[derive(Debug)]
+struct KnownPod {
+    since: Timestamp,
+    problem: Arc<KnownProblem>,
+}
+
+/// What pods have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct KnownProblem {
+    incident: IncidentId,
+    kind: ProblemKind,
+    container: ArcStr,
+    reason: ArcStr,
+    /// The CronJob that owns the Job of the pod.
+    cron_job: Option<ArcStr>,
+    /// The proven cause.
+    explanation: Option<Arc<Explanation>>,
+    is_ignored: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct KnownIncident {
+    pub(super) since: Timestamp,
+    /// The most specific reason so far.
+    pub(super) reason: ArcStr,
+    /// Whether the reason comes from an earlier update.
+    is_known: bool,
+    /// The proven cause.
+    pub(super) explanation: Option<Arc<Explanation>>,
 }
 
 /// The inputs of an update beside the findings.
@@ -70,71 +108,90 @@ impl Tracker {
     pub fn update(&mut self, found: &mut Vec<(&Pod, Box<Finding>)>, context: &UpdateContext<'_>) -> usize {
         let resumed = if self.resumed { Resumed::default() } else { Resumed::from(context.previous) };
         let same_spec = self.generation == context.generation;
-        let mut next = NewMemory::default();
-        let mut ignored = 0;
-        let mut causes = Collected::default();
-        let mut earlier_causes: HashMap<IncidentPlace, &Explanation> = HashMap::new();
+        let mut pods = Vec::with_capacity(found.len());
+        let mut incidents = BTreeMap::new();
+        let mut causes = Causes::default();
         found.retain_mut(|(pod, finding)| {
-            let known = self.memory.pod(pod.uid);
-            let continues = match &known {
-                Some(known) => {
-                    keep_cron_job(pod, finding, known.cron_job);
-                    attribute(pod, finding, known)
-                }
+            let known = self.pods.get(&pod.uid);
+            let continues = match known {
+                Some(known) => known.attribute(pod, finding),
                 None => resumed.attribute(pod, finding),
             };
-            let identity = Identity::of(pod, finding);
-            let id = identity.id();
-            let incident = next.incident(id, &identity);
-            // Truncated as in the status, because after a restart it is compared with the status.
-            let shown_reason = truncate::name(&finding.reason);
             let is_ignored = match known.filter(|_| continues && same_spec) {
-                Some(known) => known.is_ignored,
+                Some(known) => known.problem.is_ignored,
                 // A status lists only problems that are not ignored.
                 None if known.is_none() && continues && context.answers_spec() => false,
                 None => (context.ignores)(finding.kind, &finding.reason),
             };
-            if is_ignored {
-                next.add_pod(pod.uid, finding, shown_reason, incident, None, true);
-                ignored += 1;
-                return false;
+            let identity = Identity::of(pod, finding);
+            let problem = KnownProblem::new(&identity, finding, is_ignored);
+            if !is_ignored {
+                let incident = incidents.entry(problem.incident).or_insert_with(|| {
+                    self.incident_before(&identity, &resumed).unwrap_or_else(|| problem.begin(finding))
+                });
+                incident.add(&problem, finding);
+                let earlier = || resumed.find(&identity)?.cause.as_ref();
+                let earlier = self.incident(&identity).and_then(|own| own.explanation.as_deref()).or_else(earlier);
+                causes.add(problem.incident, &finding.explanation, earlier);
             }
-            let mut before = None;
-            if !next.is_reported(incident) {
-                before = self.incident_before(id, &identity, &resumed);
-                let known = self.memory.incident(id).and_then(|known| known.explanation);
-                let earlier = known.or_else(|| resumed.find(&identity)?.cause.as_ref());
-                earlier_causes.extend(earlier.map(|cause| (incident, cause)));
-            }
-            next.report(incident, finding, shown_reason, before);
-            let explanation = causes.add(incident, &finding.explanation, earlier_causes.get(&incident).copied());
-            next.add_pod(pod.uid, finding, shown_reason, incident, explanation, false);
-            true
+            pods.push((pod.uid, seconds(finding.since), problem));
+            !is_ignored
         });
-        let memory = next.finish(causes, |incident| earlier_causes.get(&incident).copied());
-        let ended: Vec<_> = self.memory.pods().filter(|(_, incident)| !memory.is_reported(*incident)).collect();
-        self.deleted = self.deleted_since(&ended, &memory, context.remains);
-        let hidden = ended.into_iter().filter(|(uid, _)| (context.is_hidden)(*uid)).map(|(_, incident)| incident.key());
-        let hidden: Vec<String> = hidden.collect();
-        (self.memory, self.resumed, self.generation) = (memory, true, context.generation);
-        self.add_hidden(hidden);
+        causes.share();
+        let mut findings = found.iter().map(|(_, finding)| finding);
+        for (.., problem) in pods.iter_mut().filter(|(.., problem)| !problem.is_ignored) {
+            problem.explanation =
+                findings.next().and_then(|finding| causes.of_pod(problem.incident, &finding.explanation));
+        }
+        for (id, incident) in &mut incidents {
+            incident.explanation = causes.of_incident(*id);
+        }
+        drop(causes);
+        let ignored = pods.len() - found.len();
+        self.remember(pods, incidents, context);
+        (self.resumed, self.generation) = (true, context.generation);
         ignored
     }
 
-    /// Remembers incidents by their keys as ended because pods have left view, and forgets those that are reported again.
+    fn remember(
+        &mut self,
+        pods: Vec<(Uid, Timestamp, KnownProblem)>,
+        incidents: BTreeMap<IncidentId, KnownIncident>,
+        context: &UpdateContext<'_>,
+    ) {
+        let before = self.pods.iter().map(|(uid, known)| (*uid, known.problem.incident));
+        let ended: Vec<_> = before.filter(|(_, incident)| !incidents.contains_key(incident)).collect();
+        self.deleted = self.deleted_since(&ended, &incidents, context.remains);
+        let hidden = ended.into_iter().filter(|(uid, _)| (context.is_hidden)(*uid)).map(|(_, incident)| incident.key());
+        let hidden: Vec<String> = hidden.collect();
+        let mut problems: HashSet<Arc<KnownProblem>> = HashSet::new();
+        let pods = pods.into_iter().map(|(uid, since, problem)| {
+            let shared = problems.get(&problem).cloned().unwrap_or_else(|| {
+                let new = Arc::new(problem);
+                problems.insert(Arc::clone(&new));
+                new
+            });
+            (uid, KnownPod { since, problem: shared })
+        });
+        (self.pods, self.incidents) = (pods.collect(), incidents);
+        self.add_hidden(hidden);
+    }
+
+    /// Remembers incidents by their keys as ended because their pods can no longer be seen, and forgets those that are reported
+    /// again.
     pub(crate) fn add_hidden(&mut self, keys: Vec<String>) {
         self.hidden.extend(keys);
         if self.hidden.is_empty() {
             return;
         }
-        let reported: HashSet<String> = self.memory.reported().flat_map(IncidentId::keys).collect();
+        let reported: HashSet<String> = self.incidents.keys().flat_map(|id| id.keys()).collect();
         let mut seen = HashSet::new();
         self.hidden.retain(|key| !reported.contains(key) && seen.insert(key.clone()));
         let excess = self.hidden.len().saturating_sub(HIDDEN);
         self.hidden.drain(..excess);
     }
 
-    /// Whether an incident that is not reported any more may go on, because some of its last pods have left view.
+    /// Whether an incident that is not reported any more may continue, because some of its last pods can no longer be seen.
     pub(crate) fn is_hidden(&self, key: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == key)
     }
@@ -148,12 +205,12 @@ impl Tracker {
     /// Whether the pod had a problem at the last update.
     #[must_use]
     pub fn had_problem(&self, uid: Uid) -> bool {
-        self.memory.has_pod(uid)
+        self.pods.contains_key(&uid)
     }
 
     /// The memory of an incident that the last update found.
-    pub(super) fn incident(&self, identity: &Identity<'_>) -> Option<Known<'_>> {
-        self.memory.incident(identity.id())
+    pub(super) fn incident(&self, identity: &Identity<'_>) -> Option<&KnownIncident> {
+        self.incidents.get(&identity.id())
     }
 
     /// The keys of incidents that ended because all their pods were deleted; at most 1,024, the most recent last.
@@ -166,16 +223,16 @@ impl Tracker {
         self.deleted = Vec::new();
     }
 
-    fn incident_before<'a>(
-        &'a self,
-        id: IncidentId,
-        identity: &Identity<'_>,
-        resumed: &Resumed<'a>,
-    ) -> Option<(i64, &'a str)> {
-        match self.memory.incident(id) {
-            Some(known) => Some((known.since.as_second(), known.reason)),
-            None => resumed.find(identity).map(|own| (own.listed.since.0.as_second(), own.listed.reason.as_str())),
-        }
+    /// What is known of an incident from before the update, without its cause.
+    fn incident_before(&self, identity: &Identity<'_>, resumed: &Resumed<'_>) -> Option<KnownIncident> {
+        let (since, reason) = match self.incident(identity) {
+            Some(known) => (known.since, known.reason.clone()),
+            None => {
+                let listed = resumed.find(identity)?.listed;
+                (seconds(listed.since.0), listed.reason.as_str().into())
+            }
+        };
+        Some(KnownIncident { since, reason, is_known: true, explanation: None })
     }
 
     /// The incidents that have ended now because all their pods were deleted, after those known before. `pods` are those of
@@ -183,7 +240,7 @@ impl Tracker {
     fn deleted_since(
         &mut self,
         pods: &[(Uid, IncidentId)],
-        next: &Memory,
+        next: &BTreeMap<IncidentId, KnownIncident>,
         remains: &dyn Fn(Uid) -> bool,
     ) -> Vec<IncidentId> {
         let mut ended: HashMap<IncidentId, bool> = HashMap::new();
@@ -191,7 +248,7 @@ impl Tracker {
             *ended.entry(*incident).or_insert(true) &= !remains(*uid);
         }
         let mut deleted = std::mem::take(&mut self.deleted);
-        deleted.retain(|id| !next.is_reported(*id) && !ended.contains_key(id));
+        deleted.retain(|id| !next.contains_key(id) && !ended.contains_key(id));
         let mut fresh: Vec<IncidentId> = ended.into_iter().filter(|(_, deleted)| *deleted).map(|(id, _)| id).collect();
         fresh.sort_unstable();
         deleted.extend(fresh);
@@ -201,23 +258,61 @@ impl Tracker {
     }
 }
 
-/// Continues the remembered problem of the pod. Returns false if this is another problem.
-fn attribute(pod: &Pod, finding: &mut Finding, known: &KnownPod<'_>) -> bool {
-    if !choose(finding, known.kind, known.container) {
-        return false;
+impl KnownPod {
+    /// Continues the problem. Returns false if the pod has another problem now.
+    fn attribute(&self, pod: &Pod, finding: &mut Finding) -> bool {
+        let Self { since, problem } = self;
+        let KnownProblem { kind, container, reason, cron_job, explanation, .. } = &**problem;
+        keep_cron_job(pod, finding, cron_job.as_deref());
+        if !choose(finding, *kind, container) {
+            return false;
+        }
+        let was_in_container = finding.container == *container;
+        if !was_in_container && !has_completed(pod, container) {
+            finding.container = container.clone();
+        }
+        finding.since = finding.since.min(*since);
+        if was_in_container {
+            keep_reason(finding, reason);
+            if let Some(earlier) = explanation {
+                keep(earlier, &mut finding.explanation);
+            }
+        }
+        true
     }
-    let was_in_container = finding.container == known.container;
-    if finding.container != known.container && !has_completed(pod, known.container) {
-        finding.container = known.container.into();
-    }
-    finding.since = finding.since.min(known.since);
-    if was_in_container {
-        keep_reason(finding, known.reason);
-        if let Some(earlier) = known.explanation {
-            keep(earlier, &mut finding.explanation);
+}
+
+impl KnownProblem {
+    /// Names are cut as in the status, because after a restart they are compared with those of the status.
+    fn new(identity: &Identity<'_>, finding: &Finding, is_ignored: bool) -> Self {
+        let owner = finding.owner.as_ref().filter(|owner| owner.kind == CRON_JOB);
+        Self {
+            incident: identity.id(),
+            kind: finding.kind,
+            container: truncate::shared_name(&finding.container),
+            reason: truncate::shared_name(&finding.reason),
+            cron_job: owner.map(|owner| owner.name.clone()),
+            explanation: None,
+            is_ignored,
         }
     }
-    true
+
+    /// An incident that begins with this problem of a pod.
+    fn begin(&self, finding: &Finding) -> KnownIncident {
+        KnownIncident { since: seconds(finding.since), reason: self.reason.clone(), is_known: false, explanation: None }
+    }
+}
+
+impl KnownIncident {
+    /// Adds the problem of a pod. The result does not depend on the order of the pods.
+    fn add(&mut self, problem: &KnownProblem, finding: &Finding) {
+        self.since = self.since.min(seconds(finding.since));
+        let more = specificity(&problem.reason).cmp(&specificity(&self.reason));
+        if more.is_gt() || more.is_eq() && !self.is_known && problem.reason < self.reason {
+            self.reason = problem.reason.clone();
+            self.is_known = false;
+        }
+    }
 }
 
 impl UpdateContext<'_> {

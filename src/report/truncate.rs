@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use arcstr::ArcStr;
+
 use crate::api::Owner;
 
 use super::json_size;
@@ -27,6 +29,12 @@ pub(super) fn name(name: &str) -> &str {
         None => true,
     });
     end.map_or(name, |(end, _)| &name[..end])
+}
+
+/// The same of a name that is shared.
+pub(super) fn shared_name(text: &ArcStr) -> ArcStr {
+    let shown = name(text);
+    if shown.len() == text.len() { text.clone() } else { shown.into() }
 }
 
 /// The beginning of a name that may contain anything, such as that of an owner: characters that hide or reorder others, and

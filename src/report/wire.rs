@@ -12,11 +12,6 @@ pub(super) fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second().max(0)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The time this many seconds after 1970. It may come from a status that another writer changed.
-pub(super) fn instant(second: i64) -> Timestamp {
-    Timestamp::from_second(second).map_or(Timestamp::UNIX_EPOCH, seconds)
-}
-
 pub(super) fn wire_time(time: Timestamp) -> Time {
     Time(seconds(time))
 }

@@ -268,7 +268,7 @@ impl Reconciler {
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
         let rollouts = RefCell::new(self.rollouts.requests(key, now));
         let placement = RefCell::new(self.placement.requests(key, now));
-        let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::resumable);
+        let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::with_lists);
         let context = JudgeContext {
             thresholds: &settings.thresholds,
             tracker: &object.tracker,

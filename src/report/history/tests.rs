@@ -37,7 +37,7 @@ impl Sim {
 
     fn with_history(&self, mut new: OrchestrStatus, omitted: &OmittedIncidents) -> OrchestrStatus {
         let known = self.known();
-        let old = known.as_ref().map(KnownStatus::with_incidents);
+        let old = known.as_ref().map(KnownStatus::with_lists);
         let unclear = self.unclear;
         let selects = |namespace: &str| self.only.is_none_or(|only| only == namespace);
         let (is_unclear, now) = (|_: &Incident| unclear, at(self.now));
@@ -381,7 +381,7 @@ fn a_history_with_any_names_fits_into_its_part() {
         message: "<".repeat(9_000),
         pods: i64::MAX,
         began: Time(Timestamp::MAX),
-        last_seen: Some(Time(Timestamp::MIN)),
+        last_seen: Some(Time(Timestamp::UNIX_EPOCH)),
         ended: Time(Timestamp::MAX),
     };
     let span = UnwatchedSpan {
@@ -411,8 +411,6 @@ fn a_history_with_any_names_fits_into_its_part() {
         // The rest of it is for the most pods of a hundred incidents.
         assert!(size < fit::HISTORY - 100 * r#""mostPods":9223372036854775807,"#.len(), "{size}");
         assert!((1..=MAX_ENTRIES).contains(&full.history.len()) && full.unwatched.len() <= MAX_SPANS);
-        let stored = StoredHistory::new(&known);
-        assert!(stored.bytes() < size, "{} of {size} bytes", stored.bytes());
     }
 }
 

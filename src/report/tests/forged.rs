@@ -237,14 +237,29 @@ fn a_silent_node_explains_pods_of_all_namespaces() {
 #[test]
 fn what_a_status_has_shown_is_not_replaced_by_what_events_say() {
     let error = "Head \"https://ghcr.io/v2/acme/cart\": dial tcp 10.0.0.1:443: i/o timeout";
-    let (_, shown) = judged(&pulling("shop", "cart", "ghcr.io/acme/cart:1", error), &[]);
+    let (pod, shown) = judged(&pulling("shop", "cart", "ghcr.io/acme/cart:1", error), &[]);
     // Older kubelets write no error while they back off.
     let waiting = json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image \"ghcr.io/acme/cart:1\""});
     let text = format!("Failed to pull image \"ghcr.io/acme/cart:1\": {error}");
     let backing_off = reported("shop", "cart", "node-1", "ghcr.io/acme/cart:1", waiting);
-    let (_, mut told) = judged(&backing_off, &[("Failed", &text)]);
+    let (_, told) = judged(&backing_off, &[("Failed", &text)]);
     assert_eq!(told.explanation.cause, Cause::RegistryUnreachable);
-    crate::report::known_causes::keep(&shown.explanation, &mut told.explanation);
+    assert_ne!(told.explanation.subject, shown.explanation.subject);
+    let mut tracker = Tracker::default();
+    let mut update = |finding: &Finding| {
+        let mut found = vec![(&pod, Box::new(finding.clone()))];
+        let context = UpdateContext {
+            previous: None,
+            generation: 1,
+            ignores: &|_, _| false,
+            remains: &|_| true,
+            is_hidden: &|_| false,
+        };
+        tracker.update(&mut found, &context);
+        *found.remove(0).1
+    };
+    update(&shown);
+    let told = update(&told);
     assert_eq!(told.explanation.subject, shown.explanation.subject);
     assert_eq!(told.explanation.evidence.len(), 1, "its evidence is that of the present");
 }

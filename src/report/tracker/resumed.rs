@@ -11,8 +11,9 @@ use crate::{
 };
 
 use super::{
-    super::{identity::Identity, known_causes::keep, truncate, wire::instant},
+    super::{identity::Identity, truncate, wire::seconds},
     attribution::{CRON_JOB, choose, has_completed, keep_cron_job, keep_reason},
+    causes::keep,
 };
 
 /// The exit code of a container that was killed. One that ended by SIGTERM is killed likewise, see
@@ -40,7 +41,7 @@ pub(super) struct ResumedIncident<'a> {
 struct ResumedPod<'a> {
     kind: ProblemKind,
     reason: &'a str,
-    since: i64,
+    since: Timestamp,
     cause: Cause,
     containers: &'a [ContainerIssue],
 }
@@ -52,7 +53,7 @@ impl<'a> Resumed<'a> {
             let resumed = ResumedPod {
                 kind: pod.kind,
                 reason: &pod.reason,
-                since: pod.since.0.as_second(),
+                since: seconds(pod.since.0),
                 cause: pod.cause,
                 containers: &pod.container_issues,
             };
@@ -125,7 +126,7 @@ impl<'a> Resumed<'a> {
         if let Some(known) = is_listed {
             // A status that another writer changed must not set the start of a problem to a time before the pod's
             // creation.
-            let since = instant(known.since).max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
+            let since = known.since.max(pod.created.unwrap_or(Timestamp::UNIX_EPOCH));
             finding.since = finding.since.min(since);
             if is_same_container && is_known_reason(known.reason) {
                 keep_reason(finding, known.reason);

@@ -68,8 +68,8 @@ fn equal_explanations_stay_with_their_own_pods() {
     let mut tracker = Tracker::default();
     update(&mut tracker, &pods);
     for (pod, finding) in &pods {
-        let of_pod = tracker.memory.pod(pod.uid).and_then(|known| known.explanation);
-        let of_incident = tracker.incident(&Identity::of(pod, finding)).and_then(|known| known.explanation);
+        let of_pod = tracker.pods.get(&pod.uid).and_then(|known| known.problem.explanation.as_deref());
+        let of_incident = tracker.incident(&Identity::of(pod, finding)).and_then(|known| known.explanation.as_deref());
         assert_eq!([of_pod, of_incident], [Some(&finding.explanation); 2]);
     }
 }
