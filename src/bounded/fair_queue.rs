@@ -1,10 +1,15 @@
-//! A queue that is fair between namespaces: the one that has taken the least comes next. What it takes is what the caller
-//! charges: the time of reconciles, or the number of requests. So a namespace with many items, or with expensive ones, has no
-//! larger share than others. A namespace that becomes busy takes its turn after one item of another one, and after those that
-//! became busy before it, unless it has taken more than others already.
+//! A queue that is fair between namespaces. Next comes the namespace that has the fewest items running, and of these the one
+//! that has taken the least. What an item takes is what the caller charges: the time of a reconcile, or one for each
+//! request. So a namespace with many items, or with expensive ones, has no larger share than others. A namespace that becomes
+//! busy takes its turn after one item of another one, and after those that became busy before it, unless it has taken more
+//! than others already.
+//!
+//! Within a namespace, items wait in lanes, which take turns: for example, reads of logs wait by node.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, VecDeque},
+    hash::Hash,
     sync::Arc,
 };
 
@@ -12,18 +17,37 @@ use std::{
 /// what it has taken, so that one that often becomes idle gets no more turns.
 const SWEEP_AT: usize = 64;
 
+/// Where an item waits within its namespace.
+pub(crate) trait Lane: Clone + Eq + Hash {
+    /// Whether two lanes belong to one group. Groups take turns, and so do the lanes of each group.
+    fn is_beside(&self, other: &Self) -> bool;
+}
+
+/// The only lane.
+impl Lane for () {
+    fn is_beside(&self, (): &Self) -> bool {
+        true
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct FairQueue<T> {
-    shares: HashMap<Arc<str>, Share<T>>,
+pub(crate) struct FairQueue<T, L = ()> {
+    shares: HashMap<Arc<str>, Share<T, L>>,
     waiting: usize,
+    running: Arc<()>,
     arrivals: u64,
     sweep_at: usize,
 }
 
-/// The items of one namespace, those that have waited longest first.
+/// The items of one namespace.
 #[derive(Debug)]
-struct Share<T> {
-    items: VecDeque<T>,
+struct Share<T, L> {
+    /// Those of one lane in the order in which they arrived.
+    lanes: HashMap<L, VecDeque<T>>,
+    /// The lane whose turn it is comes first.
+    turns: VecDeque<L>,
+    waiting: usize,
+    running: Arc<()>,
     place: Place,
 }
 
@@ -33,25 +57,33 @@ struct Place {
     /// How much the namespace has taken.
     taken: u64,
     arrival: u64,
-    /// For a namespace that became busy behind another one, its own arrival; 0 once it has had a turn. With the place behind
-    /// the first one that has had a turn, and not before it, an endless stream of new namespaces does not hold up others.
+    /// For a namespace that started waiting behind another one, its own arrival; 0 once it has had a turn. With the place
+    /// behind the first one that has had a turn, and not before it, an endless stream of new namespaces does not hold up
+    /// others.
     behind: u64,
 }
 
-impl<T> Default for FairQueue<T> {
+/// Counts an item as running until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _all: Arc<()>,
+    _namespace: Arc<()>,
+}
+
+impl<T, L> Default for FairQueue<T, L> {
     fn default() -> Self {
-        Self { shares: HashMap::new(), waiting: 0, arrivals: 0, sweep_at: SWEEP_AT }
+        Self { shares: HashMap::new(), waiting: 0, running: Arc::default(), arrivals: 0, sweep_at: SWEEP_AT }
     }
 }
 
-impl<T> FairQueue<T> {
+impl<T, L: Lane> FairQueue<T, L> {
     /// Adds an item.
-    pub(crate) fn push(&mut self, namespace: &str, item: T) {
+    pub(crate) fn push(&mut self, namespace: &str, lane: L, item: T) {
         if self.waiting_of(namespace) == 0 {
             self.join(namespace);
         }
         if let Some(share) = self.shares.get_mut(namespace) {
-            share.items.push_back(item);
+            share.push(lane, item);
             self.waiting += 1;
         }
     }
@@ -60,21 +92,19 @@ impl<T> FairQueue<T> {
     fn join(&mut self, namespace: &str) {
         if self.waiting == 0 {
             // Nothing waits, so nothing was delayed.
-            self.shares.clear();
+            self.shares.retain(|_, share| share.running() > 0);
+            self.shares.values_mut().for_each(|share| share.place = Place::default());
         } else if self.shares.len() >= self.sweep_at {
-            self.shares.retain(|_, share| !share.items.is_empty());
+            self.shares.retain(|_, share| share.waiting > 0 || share.running() > 0);
             self.sweep_at = (2 * self.shares.len()).max(SWEEP_AT);
         }
         self.arrivals += 1;
-        let busy = self.shares.values().filter(|share| !share.items.is_empty()).map(|share| share.place);
+        let busy = self.shares.values().filter(|share| share.waiting > 0).map(|share| share.place);
         let served = busy.clone().filter(|place| place.behind == 0).min();
         let first = served.or_else(|| busy.min()).unwrap_or_default();
-        let own = self
-            .shares
-            .entry(namespace.into())
-            .or_insert_with(|| Share { items: VecDeque::new(), place: Place::default() });
-        own.place = if own.place.taken > first.taken {
-            Place { taken: own.place.taken, arrival: self.arrivals, behind: 0 }
+        let own = &mut self.shares.entry(namespace.into()).or_insert_with(Share::new).place;
+        *own = if own.taken > first.taken {
+            Place { taken: own.taken, arrival: self.arrivals, behind: 0 }
         } else {
             Place { behind: self.arrivals, ..first }
         };
@@ -82,13 +112,39 @@ impl<T> FairQueue<T> {
 
     /// Removes and returns the item whose turn it is, with its namespace.
     pub(crate) fn pop(&mut self) -> Option<(Arc<str>, T)> {
-        let busy = self.shares.iter().filter(|(_, share)| !share.items.is_empty());
-        let (namespace, _) = busy.min_by_key(|(_, share)| share.place)?;
-        let namespace = Arc::clone(namespace);
-        let share = self.shares.get_mut(&namespace)?;
-        let item = share.items.pop_front()?;
-        self.waiting -= 1;
-        Some((namespace, item))
+        self.pop_if(|_, _| true, |_, _| Some(())).map(|(namespace, item, ())| (namespace, item))
+    }
+
+    /// The same for items that may run now. `admits` is whether any item of a namespace may run, of which so many run
+    /// already. `allow` decides about the first item of a lane; if it returns none, other lanes and namespaces are tried.
+    pub(crate) fn pop_if<P>(
+        &mut self,
+        admits: impl Fn(&Arc<str>, usize) -> bool,
+        mut allow: impl FnMut(&L, &T) -> Option<P>,
+    ) -> Option<(Arc<str>, T, P)> {
+        let busy = self.shares.iter().filter(|(_, share)| share.waiting > 0);
+        let admitted = busy.filter(|(namespace, share)| admits(namespace, share.running()));
+        let order = admitted.map(|(namespace, share)| Reverse((share.running(), share.place, Arc::clone(namespace))));
+        let mut order: BinaryHeap<_> = order.collect();
+        while let Some(Reverse((.., namespace))) = order.pop() {
+            let share = self.shares.get_mut(&namespace)?;
+            if let Some((item, permit)) = share.take(&mut allow) {
+                self.waiting -= 1;
+                return Some((namespace, item, permit));
+            }
+        }
+        None
+    }
+
+    /// Counts an item of a namespace as running.
+    pub(crate) fn begin(&self, namespace: &str) -> Turn {
+        let own = self.shares.get(namespace).map(|share| Arc::clone(&share.running));
+        Turn { _all: Arc::clone(&self.running), _namespace: own.unwrap_or_default() }
+    }
+
+    /// How many items run.
+    pub(crate) fn running(&self) -> usize {
+        Arc::strong_count(&self.running) - 1
     }
 
     /// Records what an item has taken.
@@ -101,20 +157,94 @@ impl<T> FairQueue<T> {
 
     /// Removes the items of a namespace for which `is_gone` returns true.
     pub(crate) fn remove(&mut self, namespace: &str, is_gone: impl Fn(&T) -> bool) {
-        if let Some(share) = self.shares.get_mut(namespace) {
-            let before = share.items.len();
-            share.items.retain(|item| !is_gone(item));
-            self.waiting -= before - share.items.len();
-        }
+        let Some(share) = self.shares.get_mut(namespace) else { return };
+        let before = share.waiting;
+        share.lanes.values_mut().for_each(|items| items.retain(|item| !is_gone(item)));
+        share.lanes.retain(|_, items| !items.is_empty());
+        share.turns.retain(|lane| share.lanes.contains_key(lane));
+        share.waiting = share.lanes.values().map(VecDeque::len).sum();
+        self.waiting -= before - share.waiting;
+    }
+
+    /// Removes an item that was added late.
+    pub(crate) fn pop_last(&mut self, namespace: &str) -> Option<T> {
+        let share = self.shares.get_mut(namespace)?;
+        let lane = share.turns.back()?.clone();
+        let item = share.lanes.get_mut(&lane)?.pop_back()?;
+        share.removed(lane);
+        self.waiting -= 1;
+        Some(item)
+    }
+
+    /// The items of a namespace.
+    pub(crate) fn items_mut(&mut self, namespace: &str) -> impl Iterator<Item = &mut T> {
+        self.shares.get_mut(namespace).into_iter().flat_map(|share| share.lanes.values_mut().flatten())
+    }
+
+    /// The first item of each lane.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &T> {
+        self.shares.values().flat_map(|share| share.lanes.values().filter_map(VecDeque::front))
+    }
+
+    /// The namespace in which most items wait.
+    pub(crate) fn longest(&self) -> Option<Arc<str>> {
+        let (namespace, _) = self.shares.iter().max_by_key(|(_, share)| share.waiting)?;
+        Some(Arc::clone(namespace))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
+    /// How many items wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting
+    }
+
     /// How many items of a namespace wait.
-    fn waiting_of(&self, namespace: &str) -> usize {
-        self.shares.get(namespace).map_or(0, |share| share.items.len())
+    pub(crate) fn waiting_of(&self, namespace: &str) -> usize {
+        self.shares.get(namespace).map_or(0, |share| share.waiting)
+    }
+}
+
+impl<T, L: Lane> Share<T, L> {
+    fn new() -> Self {
+        let (lanes, turns) = (HashMap::new(), VecDeque::new());
+        Self { lanes, turns, waiting: 0, running: Arc::default(), place: Place::default() }
+    }
+
+    fn running(&self) -> usize {
+        Arc::strong_count(&self.running) - 1
+    }
+
+    fn push(&mut self, lane: L, item: T) {
+        let turns = &mut self.turns;
+        let items = self.lanes.entry(lane).or_insert_with_key(|lane| {
+            turns.push_back(lane.clone());
+            VecDeque::new()
+        });
+        items.push_back(item);
+        self.waiting += 1;
+    }
+
+    /// Takes an item from the first lane for which `allow` returns something. The other lanes of its group, and then this
+    /// lane, come last the next time.
+    fn take<P>(&mut self, allow: &mut impl FnMut(&L, &T) -> Option<P>) -> Option<(T, P)> {
+        let first = |lane: &L| Some((lane.clone(), allow(lane, self.lanes.get(lane)?.front()?)?));
+        let (lane, permit) = self.turns.iter().find_map(first)?;
+        let item = self.lanes.get_mut(&lane)?.pop_front()?;
+        self.turns.make_contiguous().sort_by_key(|own| (own.is_beside(&lane), *own == lane));
+        self.removed(lane);
+        Some((item, permit))
+    }
+
+    /// An item of this lane, which is the last one, was removed.
+    fn removed(&mut self, lane: L) {
+        self.waiting -= 1;
+        if self.lanes.get(&lane).is_some_and(VecDeque::is_empty) {
+            self.lanes.remove(&lane);
+            self.turns.pop_back();
+        }
     }
 }
 
@@ -127,7 +257,7 @@ mod tests {
     const COST: u64 = 10;
 
     fn add(queue: &mut FairQueue<usize>, namespace: &str, items: usize) {
-        (0..items).for_each(|item| queue.push(namespace, item));
+        (0..items).for_each(|item| queue.push(namespace, (), item));
     }
 
     /// Takes items that cost as much as `cost` says, and returns their namespaces.
@@ -199,6 +329,45 @@ mod tests {
         queue.remove("shop", |item| *item == 1);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [0, 2, 3]);
+    }
+
+    /// A lane of the group that its first letter names.
+    impl Lane for &'static str {
+        fn is_beside(&self, other: &Self) -> bool {
+            self[..1] == other[..1]
+        }
+    }
+
+    #[test]
+    fn groups_and_their_lanes_take_turns() {
+        let mut queue = FairQueue::default();
+        for (item, lane) in ["ax", "ax", "ay", "bx"].into_iter().enumerate() {
+            queue.push("shop", lane, item);
+        }
+        let other = queue.pop_if(|_, _| true, |lane, _| (*lane == "bx").then_some(()));
+        assert_eq!(other.map(|(_, item, ())| item), Some(3));
+        queue.push("shop", "bx", 3);
+        assert!(queue.pop_if(|namespace, _| &**namespace == "bank", |_, _| Some(())).is_none());
+        assert!(queue.pop_if(|_, _| true, |_, _| None::<()>).is_none());
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(_, item)| item).collect();
+        assert_eq!(order, [0, 3, 2, 1]);
+        assert!(queue.is_empty() && queue.shares["shop"].turns.is_empty() && queue.shares["shop"].lanes.is_empty());
+    }
+
+    #[test]
+    fn the_namespace_with_the_fewest_running_items_comes_next() {
+        let mut queue = FairQueue::default();
+        add(&mut queue, "slow", 100);
+        let mut start = || {
+            let (namespace, _) = queue.pop().unwrap();
+            queue.begin(&namespace)
+        };
+        let running = [start(), start(), start()];
+        add(&mut queue, "fast", 100);
+        assert_eq!(queue.running(), 3);
+        assert_eq!(take(&mut queue, 10), ["fast"; 10], "it charges much, but nothing of it runs");
+        drop(running);
+        assert!(take(&mut queue, 20).contains(&"slow".to_owned()));
     }
 
     #[test]

@@ -36,6 +36,12 @@ impl TokenBucket {
         is_granted
     }
 
+    /// Takes `cost`, also if as much is missing, but no more than `most` in all.
+    pub(crate) fn charge(&mut self, cost: Duration, most: Duration, now: Instant) {
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + cost;
+        self.full_at = Some(full_at.min(now + most));
+    }
+
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.full_at.is_none_or(|at| at <= now)
     }
@@ -57,14 +63,25 @@ impl Rates {
 
     /// See [`TokenBucket::take`].
     pub(crate) fn take(&mut self, namespace: &str, cost: Duration, burst: Duration, now: Instant) -> bool {
-        if let Some(bucket) = self.buckets.get_mut(namespace) {
-            return bucket.take(cost, burst, now);
-        }
+        self.bucket(namespace, now).take(cost, burst, now)
+    }
+
+    /// See [`TokenBucket::charge`].
+    pub(crate) fn charge(&mut self, namespace: &str, cost: Duration, most: Duration, now: Instant) {
+        self.bucket(namespace, now).charge(cost, most, now);
+    }
+
+    /// How many namespaces have a bucket that is not full.
+    pub(crate) fn busy(&self, now: Instant) -> usize {
+        self.buckets.values().filter(|bucket| !bucket.is_full(now)).count()
+    }
+
+    fn bucket(&mut self, namespace: &str, now: Instant) -> &mut TokenBucket {
         if self.buckets.len() >= self.sweep_at.max(SWEEP_AT) {
             self.buckets.retain(|_, bucket| !bucket.is_full(now));
             self.sweep_at = 2 * self.buckets.len();
         }
-        self.buckets.entry(namespace.to_owned()).or_default().take(cost, burst, now)
+        self.buckets.entry(namespace.to_owned()).or_default()
     }
 }
 

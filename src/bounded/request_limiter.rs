@@ -54,7 +54,7 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
     let mut rate = TokenBucket::default();
     let mut queue = FairQueue::default();
     while let Some((namespace, waiting)) = requests.recv().await {
-        queue.push(&namespace, waiting);
+        queue.push(&namespace, (), waiting);
         while !queue.is_empty() {
             let Ok(mut permit) = Arc::clone(&running).acquire_owned().await else { return };
             if let Some(at) = rate.wait_until(burst, Instant::now()) {
@@ -62,7 +62,7 @@ async fn grant(mut requests: mpsc::UnboundedReceiver<Request>, limits: RequestLi
             }
             // Those that arrived meanwhile may belong to a namespace whose turn it is.
             while let Ok((namespace, waiting)) = requests.try_recv() {
-                queue.push(&namespace, waiting);
+                queue.push(&namespace, (), waiting);
             }
             while let Some((namespace, waiting)) = queue.pop() {
                 match waiting.send(permit) {

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use crate::{
     api::NamespacedName,
+    bounded::Turn,
     diagnosis::ContainerFinding,
     logs::{
         Asker, ContainerInstance, LogPlan, LogPolicy, LogRead, LogRequest, Permit, QueueLimits, ReadResult, Redacted,
-        Redaction, StoreLimits, Tail, TailStore, Turn,
+        Redaction, StoreLimits, Tail, TailStore,
     },
     pods::Pod,
 };

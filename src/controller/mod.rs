@@ -18,7 +18,6 @@ mod namespaces;
 mod object;
 mod objects;
 mod observed;
-mod pace;
 mod pattern_checks;
 mod placement;
 mod queue;

@@ -7,10 +7,14 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{api::NamespacedName, backoff::Backoff, bounded::FairQueue, config::Timings};
+use crate::{
+    api::NamespacedName,
+    backoff::Backoff,
+    bounded::{FairQueue, Rates, TokenBucket},
+    config::Timings,
+};
 
 use super::{
-    pace::Pace,
     schedule::Schedule,
     write_limiter::{WriteLimiter, WritePermit},
 };
@@ -18,6 +22,12 @@ use super::{
 /// The delays between failed writes of one status.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// The share of the time that reconciles without a change may take. Without pauses, a rollout watched by many objects would
+/// take all of the thread's time, and statuses that do change would be late.
+const SHARE: f64 = 0.15;
+/// For how long an unused share is saved up, and the longest pause of an object.
+const SAVED: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The objects to reconcile, each with its schedule and its write under way.
 #[derive(Debug)]
@@ -33,7 +43,9 @@ pub(super) struct WorkQueue {
     write_limiter: WriteLimiter,
     /// Whether the last object that was reconciled had waited for a permit to write.
     had_permit: bool,
-    pace: Pace,
+    /// The time that reconciles may take, in all and in each namespace.
+    time: TokenBucket,
+    times: Rates,
 }
 
 #[derive(Debug)]
@@ -68,9 +80,10 @@ impl WorkQueue {
             due: BTreeSet::new(),
             turns: FairQueue::default(),
             turns_since: now,
-            write_limiter: WriteLimiter::new(now),
+            write_limiter: WriteLimiter::default(),
             had_permit: false,
-            pace: Pace::new(now),
+            time: TokenBucket::default(),
+            times: Rates::default(),
         }
     }
 
@@ -148,7 +161,7 @@ impl WorkQueue {
             entry.queued_at = None;
             entry.has_turn = true;
             self.turns_since = now;
-            self.turns.push(&key.namespace, key.name);
+            self.turns.push(&key.namespace, (), key.name);
         }
         loop {
             let (namespace, name) = self.turns.pop()?;
@@ -168,12 +181,22 @@ impl WorkQueue {
     /// is postponed, so that others get their turn. While it waits for a permit to write, it is only reconciled for its alerts.
     pub(super) fn reconciled(&mut self, key: &NamespacedName, took: Duration, now: Instant) {
         self.turns.charge(&key.namespace, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        self.pace.reconciled(&key.namespace, took, now);
-        let mut pause = self.pace.pause(&key.namespace);
-        if self.entries.get(key).is_some_and(|entry| entry.awaits_permit) {
-            pause = pause.max(self.timings.status_write_interval);
-        }
-        self.reschedule_if(key, |entry| !entry.is_writing, |schedule| schedule.postpone_until(now + pause));
+        let awaits_permit = self.entries.get(key).is_some_and(|entry| entry.awaits_permit);
+        let interval = awaits_permit.then(|| now + self.timings.status_write_interval);
+        let until = self.pause(&key.namespace, took, now).into_iter().chain(interval).max();
+        let is_idle = |entry: &Entry| !entry.is_writing;
+        self.reschedule_if(key, is_idle, |schedule| schedule.postpone_until(until.unwrap_or(now)));
+    }
+
+    /// Records the time of a reconcile. Returns until when the object pauses: if all together take more than their share, and
+    /// its namespace more than its part of it. The objects of such a namespace then follow each other at its pace.
+    fn pause(&mut self, namespace: &str, took: Duration, now: Instant) -> Option<Instant> {
+        let cost = took.div_f64(SHARE);
+        self.time.charge(cost, SAVED + LONGEST_PAUSE, now);
+        let busy = self.times.busy(now).max(1);
+        self.times.charge(namespace, cost.mul_f64(busy as f64), SAVED + LONGEST_PAUSE, now);
+        self.time.wait_until(SAVED, now)?;
+        self.times.wait_until(namespace, SAVED, now)
     }
 
     /// The schedule of an object that is being reconciled. Changes take effect with [`reconciled`](Self::reconciled).
@@ -444,6 +467,52 @@ mod tests {
             }
             assert!(waited <= 1, "{waited}");
         }
+    }
+
+    /// The share of the time that the objects of namespaces take if they change all the time and have nothing to write, and
+    /// the longest pause of an object of each.
+    fn simulate(namespaces: &[(&str, u32, Duration)]) -> (f64, Vec<Duration>) {
+        let start = Instant::now();
+        let mut queue = WorkQueue::new(start, Timings::default());
+        let (mut now, mut busy, mut pauses) = (start, Duration::ZERO, vec![Duration::ZERO; namespaces.len()]);
+        let mut due: BTreeSet<(Instant, usize, u32)> = BTreeSet::new();
+        for (place, (_, objects, _)) in namespaces.iter().enumerate() {
+            due.extend((0..*objects).map(|object| (start, place, object)));
+        }
+        let measured = start + Duration::from_secs(50);
+        while now < start + Duration::from_secs(90) {
+            let (at, place, object) = due.pop_first().unwrap();
+            let (namespace, _, cost) = namespaces[place];
+            now = now.max(at) + cost;
+            busy += if now > measured { cost } else { Duration::ZERO };
+            let until = queue.pause(namespace, cost, now).unwrap_or(now);
+            pauses[place] = pauses[place].max(until - now);
+            // The debounce takes 20 ms, and there is always another change.
+            due.insert((until.max(now + Duration::from_millis(20)), place, object));
+        }
+        (busy.as_secs_f64() / 40.0, pauses)
+    }
+
+    #[test]
+    fn few_objects_do_not_pause_and_many_leave_time_to_others() {
+        let micros = Duration::from_micros;
+        for few in [("shop", 1, micros(1_000)), ("shop", 16, micros(100))] {
+            assert_eq!(simulate(&[few]).1, [Duration::ZERO], "{few:?}");
+        }
+        for (objects, cost) in [(300, 500), (300, 4_000), (1_000, 1_000), (20, 20_000), (3_000, 1_000)] {
+            let (share, pauses) = simulate(&[("shop", objects, micros(cost))]);
+            assert!((0.14..0.45).contains(&share), "{objects} objects of {cost} µs: {share:.2}");
+            assert!(pauses[0] <= LONGEST_PAUSE, "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn expensive_objects_pause_only_their_own_namespace() {
+        let millis = Duration::from_millis;
+        let (share, pauses) =
+            simulate(&[("greedy", 20, millis(20)), ("modest", 1, millis(1)), ("large", 20, millis(20))]);
+        assert_eq!(pauses[1], Duration::ZERO);
+        assert!(pauses[0] > millis(2_000) && pauses[2] > millis(2_000) && share < 0.25, "{share:.2} {pauses:?}");
     }
 
     #[test]

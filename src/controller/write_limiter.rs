@@ -11,14 +11,14 @@
 //!
 //! No clock: callers pass the time.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{api::NamespacedName, bounded::TokenBucket};
+use crate::{
+    api::NamespacedName,
+    bounded::{FairQueue, Lane, Rates},
+};
 
 /// The most concurrent writes. Each is also limited in time.
 const ALL: usize = 64;
@@ -44,89 +44,54 @@ const SAVED: Duration = Duration::from_millis(3_200);
 const PACED: usize = 2;
 /// A write that takes longer is not waited for, because it does not keep the API server busy. Also the longest pause.
 const LONGEST: Duration = Duration::from_secs(2);
-/// How often namespaces that need nothing are forgotten.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The permits in use, and the objects that wait for one.
-#[derive(Debug)]
-pub(super) struct WriteLimiter {
-    in_use: InUse,
-    retries: usize,
-    namespaces: HashMap<String, Namespace>,
-    paced: Vec<Paced>,
-    /// The writes under way that are not [`SMALL`].
-    large: Vec<Large>,
-    /// How many permits were granted, and how many objects had to wait.
-    granted: u64,
-    queued: u64,
-    sweep_at: Instant,
-}
-
 #[derive(Debug, Default)]
-struct Namespace {
-    in_use: InUse,
-    allowance: TokenBucket,
-    /// Whether a paced write is under way.
-    is_paced: bool,
-    /// The end of the pause after the last one.
-    pauses_until: Option<Instant>,
-    /// The number of its last permit.
-    last_granted: u64,
-    waiting: VecDeque<Waiting>,
+pub(super) struct WriteLimiter {
+    writes: Writes,
+    waiting: FairQueue<Waiting, IsRetry>,
+    granted: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    name: String,
+    key: NamespacedName,
     is_retry: bool,
     bytes: usize,
-    number: u64,
 }
 
-/// A paced write, or the pause after it.
-#[derive(Clone, Copy, Debug)]
-struct Paced {
-    number: u64,
-    ends: Instant,
-}
+/// Whether an object's last write failed. Those after a failure do not hold up others.
+type IsRetry = bool;
 
-/// A write that is not small.
-#[derive(Clone, Copy, Debug)]
-struct Large {
-    number: u64,
-    bytes: usize,
-    /// When it has taken [`LONGEST`].
-    hangs_from: Instant,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct InUse {
-    permits: usize,
-    bytes: usize,
-}
-
-impl InUse {
-    fn add(&mut self, bytes: usize) {
-        self.permits += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    fn remove(&mut self, bytes: usize) {
-        self.permits = self.permits.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
+impl Lane for IsRetry {
+    fn is_beside(&self, _other: &Self) -> bool {
+        true
     }
 }
 
 /// Permission for one write. It must be returned to [`WriteLimiter::release`].
 #[derive(Debug)]
 #[must_use]
-pub(super) struct WritePermit {
+pub(super) struct WritePermit(u64);
+
+/// What was written, and how much a namespace may still write.
+#[derive(Debug, Default)]
+struct Writes {
+    /// Those under way, and the paced ones until their pause is over.
+    present: Vec<Write>,
+    allowances: Rates,
+}
+
+#[derive(Debug)]
+struct Write {
+    number: u64,
     namespace: String,
     is_retry: bool,
     bytes: usize,
     began: Instant,
-    number: u64,
     is_paced: bool,
+    /// Once it has ended: the end of the pause after it.
+    pauses_until: Option<Instant>,
 }
 
 /// Whether a write may begin.
@@ -142,19 +107,6 @@ enum Answer {
 }
 
 impl WriteLimiter {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            in_use: InUse::default(),
-            retries: 0,
-            namespaces: HashMap::new(),
-            paced: Vec::with_capacity(PACED),
-            large: Vec::new(),
-            granted: 0,
-            queued: 0,
-            sweep_at: now + SWEEP_INTERVAL,
-        }
-    }
-
     /// Returns a permit if the limits allow another write. `is_retry` is whether the object's last write failed, and `bytes`
     /// the size of the object with its new status.
     pub(super) fn acquire(
@@ -164,84 +116,54 @@ impl WriteLimiter {
         bytes: usize,
         now: Instant,
     ) -> Option<WritePermit> {
-        let Answer::Yes { is_paced } = self.answer(self.namespaces.get(&key.namespace), is_retry, bytes, now) else {
-            return None;
-        };
+        let Answer::Yes { is_paced } = self.writes.answer(&key.namespace, is_retry, bytes, now) else { return None };
         self.granted += 1;
-        self.in_use.add(bytes);
-        self.retries += usize::from(is_retry);
-        let own = self.namespaces.entry(key.namespace.clone()).or_default();
-        own.in_use.add(bytes);
-        own.last_granted = self.granted;
-        if bytes > SMALL {
-            self.large.push(Large { number: self.granted, bytes, hangs_from: now + LONGEST });
+        let (number, namespace) = (self.granted, key.namespace.clone());
+        let Writes { present, allowances } = &mut self.writes;
+        if !is_paced {
+            allowances.take(&namespace, Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), SAVED, now);
         }
-        if is_paced {
-            own.is_paced = true;
-            self.paced.retain(|paced| paced.ends > now);
-            self.paced.push(Paced { number: self.granted, ends: now + LONGEST });
-        } else {
-            own.allowance.take(Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST), SAVED, now);
-        }
-        let (namespace, number) = (key.namespace.clone(), self.granted);
-        Some(WritePermit { namespace, is_retry, bytes, began: now, number, is_paced })
+        self.waiting.charge(&namespace, 1);
+        present.retain(|write| write.pauses_until.is_none_or(|until| until > now));
+        present.push(Write { number, namespace, is_retry, bytes, began: now, is_paced, pauses_until: None });
+        Some(WritePermit(number))
     }
 
-    pub(super) fn release(&mut self, permit: WritePermit, now: Instant) {
-        let WritePermit { namespace, is_retry, bytes, began, number, is_paced } = permit;
-        self.in_use.remove(bytes);
-        self.large.retain(|own| own.number != number);
-        self.retries = self.retries.saturating_sub(usize::from(is_retry));
-        let pauses_until = now + now.saturating_duration_since(began).min(LONGEST);
-        if let Some(own) = self.namespaces.get_mut(&namespace) {
-            own.in_use.remove(bytes);
-            if is_paced {
-                own.is_paced = false;
-                own.pauses_until = Some(pauses_until);
+    pub(super) fn release(&mut self, WritePermit(number): WritePermit, now: Instant) {
+        let present = &mut self.writes.present;
+        let Some(place) = present.iter().position(|write| write.number == number) else { return };
+        match present.get_mut(place) {
+            Some(write) if write.is_paced => {
+                write.pauses_until = Some(now + now.saturating_duration_since(write.began).min(LONGEST));
             }
-        }
-        if let Some(place) = self.paced.iter_mut().find(|own| own.number == number) {
-            place.ends = pauses_until;
-        }
-        if now >= self.sweep_at {
-            self.sweep_at = now + SWEEP_INTERVAL;
-            self.namespaces.retain(|_, own| !own.is_idle(now));
+            _ => _ = present.swap_remove(place),
         }
     }
 
     /// Remembers an object that waits for a permit. It must not be waiting already.
-    pub(super) fn enqueue(&mut self, NamespacedName { namespace, name }: NamespacedName, is_retry: bool, bytes: usize) {
-        self.queued += 1;
-        let waiting = Waiting { name, is_retry, bytes, number: self.queued };
-        self.namespaces.entry(namespace).or_default().waiting.push_back(waiting);
+    pub(super) fn enqueue(&mut self, key: NamespacedName, is_retry: bool, bytes: usize) {
+        let namespace = key.namespace.clone();
+        self.waiting.push(&namespace, is_retry, Waiting { key, is_retry, bytes });
     }
 
     /// The status of an object that waits has changed.
     pub(super) fn resize(&mut self, key: &NamespacedName, bytes: usize) {
-        let waiting = self.namespaces.get_mut(&key.namespace).map(|own| &mut own.waiting);
-        if let Some(own) = waiting.into_iter().flatten().find(|own| own.name == key.name) {
+        if let Some(own) = self.waiting.items_mut(&key.namespace).find(|own| own.key == *key) {
             own.bytes = bytes;
         }
     }
 
-    /// Removes and returns an object that may write now: of the namespaces in which one waits, that whose last permit is the
-    /// oldest, and in it the object that has waited longest.
+    /// Removes and returns an object that may write now. Namespaces take turns.
     pub(super) fn next_waiting(&mut self, now: Instant) -> Option<NamespacedName> {
-        let allowed = self.namespaces.iter().filter_map(|(namespace, own)| {
-            let allows = |waiting: &&Waiting| matches!(self.answer_to(own, waiting, now), Answer::Yes { .. });
-            let first = own.candidates().find(allows)?;
-            Some((own.last_granted, first.number, namespace.clone()))
-        });
-        let (_, number, namespace) = allowed.min()?;
-        let waiting = &mut self.namespaces.get_mut(&namespace)?.waiting;
-        let place = waiting.iter().position(|own| own.number == number)?;
-        waiting.remove(place).map(|own| NamespacedName { namespace, name: own.name })
+        let Self { writes, waiting, .. } = self;
+        let allows =
+            |_: &IsRetry, own: &Waiting| matches!(writes.answer_to(own, now), Answer::Yes { .. }).then_some(());
+        waiting.pop_if(|_, _| true, allows).map(|(_, own, ())| own.key)
     }
 
     /// When [`next_waiting`](Self::next_waiting) returns an object, unless a write ends before; absent if only that helps.
     pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.namespaces.values().flat_map(|own| own.candidates().map(move |waiting| (own, waiting)));
-        let answers = waiting.filter_map(|(own, waiting)| match self.answer_to(own, waiting, now) {
+        let answers = self.waiting.heads().filter_map(|own| match self.writes.answer_to(own, now) {
             Answer::Yes { .. } => Some(now),
             Answer::At(at) => Some(at),
             Answer::AfterAnother => None,
@@ -251,20 +173,23 @@ impl WriteLimiter {
 
     /// Forgets an object that waits.
     pub(super) fn forget(&mut self, key: &NamespacedName) {
-        if let Some(own) = self.namespaces.get_mut(&key.namespace) {
-            own.waiting.retain(|waiting| waiting.name != key.name);
-        }
+        self.waiting.remove(&key.namespace, |own| own.key == *key);
+    }
+}
+
+impl Writes {
+    fn answer_to(&self, own: &Waiting, now: Instant) -> Answer {
+        self.answer(&own.key.namespace, own.is_retry, own.bytes, now)
     }
 
-    fn answer_to(&self, own: &Namespace, waiting: &Waiting, now: Instant) -> Answer {
-        self.answer(Some(own), waiting.is_retry, waiting.bytes, now)
-    }
-
-    fn answer(&self, own: Option<&Namespace>, is_retry: bool, bytes: usize, now: Instant) -> Answer {
-        let in_use = own.map(|own| own.in_use).unwrap_or_default();
-        let is_full = self.in_use.permits >= ALL || in_use.permits >= PER_NAMESPACE;
-        let is_full_of_bytes = self.in_use.bytes >= ALL_BYTES || in_use.bytes >= NAMESPACE_BYTES;
-        if is_full || is_retry && self.retries >= RETRIES || bytes > SMALL && is_full_of_bytes {
+    fn answer(&self, namespace: &str, is_retry: bool, bytes: usize, now: Instant) -> Answer {
+        let (all, all_bytes) = sum(self.under_way());
+        let own = || self.under_way().filter(|write| write.namespace == namespace);
+        let (of_namespace, namespace_bytes) = sum(own());
+        let has_retries = || self.under_way().filter(|write| write.is_retry).count() >= RETRIES;
+        let is_full_of_bytes = all_bytes >= ALL_BYTES || namespace_bytes >= NAMESPACE_BYTES;
+        if all >= ALL || of_namespace >= PER_NAMESPACE || is_retry && has_retries() || bytes > SMALL && is_full_of_bytes
+        {
             return Answer::AfterAnother;
         }
         if bytes > SMALL
@@ -272,54 +197,55 @@ impl WriteLimiter {
         {
             return Answer::At(at);
         }
-        let Some(own) = own else { return Answer::Yes { is_paced: false } };
-        if let Some(until) = own.pauses_until.filter(|until| *until > now) {
+        let pauses =
+            self.present.iter().filter(|write| write.namespace == namespace).filter_map(|own| own.pauses_until);
+        if let Some(until) = pauses.max().filter(|until| *until > now) {
             return Answer::At(until);
         }
-        let Some(allowed_at) = own.allowance.wait_until(SAVED, now) else {
+        let Some(allowed_at) = self.allowances.wait_until(namespace, SAVED, now) else {
             return Answer::Yes { is_paced: false };
         };
         // Beyond the allowance.
-        if own.is_paced {
+        if own().any(|write| write.is_paced) {
             return Answer::At(allowed_at);
         }
-        let ends = self.paced.iter().map(|paced| paced.ends).filter(|ends| *ends > now);
+        let paced = self.present.iter().filter(|write| write.is_paced);
+        let ends = paced.map(|write| write.pauses_until.unwrap_or(write.hangs_from())).filter(|ends| *ends > now);
         if ends.clone().count() < PACED {
             return Answer::Yes { is_paced: true };
         }
         Answer::At(ends.min().map_or(allowed_at, |ends| ends.min(allowed_at)))
     }
 
+    fn under_way(&self) -> impl Iterator<Item = &Write> + Clone {
+        self.present.iter().filter(|write| write.pauses_until.is_none())
+    }
+
     /// If enough bytes are being written to keep the API server busy, when the first of these writes hangs.
     fn busy_until(&self, now: Instant) -> Option<Instant> {
-        let busy = self.large.iter().filter(|own| own.hangs_from > now);
-        let bytes = busy.clone().fold(0_usize, |sum, own| sum.saturating_add(own.bytes));
-        busy.map(|own| own.hangs_from).min().filter(|_| bytes >= BUSY_BYTES)
+        let busy = self.under_way().filter(|write| write.bytes > SMALL && write.hangs_from() > now);
+        let (_, bytes) = sum(busy.clone());
+        busy.map(Write::hangs_from).min().filter(|_| bytes >= BUSY_BYTES)
     }
 }
 
-impl Namespace {
-    /// The first of the objects that wait, and the first that does not wait after a failure.
-    fn candidates(&self) -> impl Iterator<Item = &Waiting> {
-        let first = self.waiting.front();
-        let fresh = first.filter(|own| own.is_retry).and_then(|_| self.waiting.iter().find(|own| !own.is_retry));
-        first.into_iter().chain(fresh)
+impl Write {
+    /// When it has taken [`LONGEST`].
+    fn hangs_from(&self) -> Instant {
+        self.began + LONGEST
     }
+}
 
-    /// Whether it may be forgotten.
-    fn is_idle(&self, now: Instant) -> bool {
-        let is_over = |at: Option<Instant>| at.is_none_or(|at| at <= now);
-        self.in_use.permits == 0 && self.waiting.is_empty() && self.allowance.is_full(now) && is_over(self.pauses_until)
-    }
+/// How many writes these are, and their bytes.
+fn sum<'a>(writes: impl Iterator<Item = &'a Write>) -> (usize, usize) {
+    writes.fold((0, 0), |(count, bytes), write| (count + 1, bytes.saturating_add(write.bytes)))
 }
 
 #[cfg(test)]
 impl WriteLimiter {
     /// Whether nothing is written and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_use == InUse::default()
-            && self.retries == 0
-            && self.namespaces.values().all(|own| own.waiting.is_empty())
+        self.writes.under_way().next().is_none() && self.waiting.is_empty()
     }
 }
 

@@ -1,12 +1,9 @@
-//! A queue that is fair between namespaces: it starts the next task of the namespace with the fewest running tasks. The
-//! tasks of one namespace take turns by node, so that a node that does not respond delays only its own pods, and those of
-//! one node by the pods' namespace. No I/O and no clock.
+//! The reads and redactions of logs that wait, in a [`FairQueue`]. The tasks of one namespace take turns by node, so that a
+//! node that does not respond delays only its own pods, and those of one node by the pods' namespace. No I/O and no clock.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    hash::Hash,
-    sync::Arc,
-};
+use std::sync::Arc;
+
+use crate::bounded::{FairQueue, Lane, Turn};
 
 /// Bounds of a [`LogQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,58 +28,42 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct LogQueue<T> {
     limits: QueueLimits,
-    namespaces: HashMap<Arc<str>, Share<T>>,
-    waiting: usize,
-    /// How many tasks were started.
-    started: u64,
-    running: Arc<()>,
+    tasks: FairQueue<T, OnNode>,
 }
 
-/// The tasks of one namespace.
-#[derive(Debug)]
-struct Share<T> {
-    nodes: Turns<Arc<str>, Turns<Arc<str>, VecDeque<T>>>,
-    waiting: usize,
-    /// When its last task was started, as a number of tasks.
-    served: u64,
-    running: Arc<()>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct OnNode {
+    node: Arc<str>,
+    pod_namespace: Arc<str>,
 }
 
-/// Counts a task as running until it is dropped, also if the task fails.
-#[derive(Debug)]
-pub struct Turn {
-    _all: Arc<()>,
-    _namespace: Arc<()>,
+impl Lane for OnNode {
+    fn is_beside(&self, other: &Self) -> bool {
+        self.node == other.node
+    }
 }
 
 impl<T> LogQueue<T> {
     pub(super) fn new(limits: QueueLimits) -> Self {
-        Self { limits, namespaces: HashMap::new(), waiting: 0, started: 0, running: Arc::default() }
+        Self { limits, tasks: FairQueue::default() }
     }
 
     /// Adds a task. If the queue is full, it returns a task that gets no place: one of the namespace with the most tasks,
     /// or this one.
     pub(super) fn push(&mut self, place: &Place, task: T) -> Option<(Arc<str>, T)> {
-        let own = self.waiting_of(&place.namespace);
+        let Place { namespace, node, pod_namespace } = place.clone();
+        let own = self.waiting_of(&namespace);
         if own >= self.limits.waiting_per_namespace {
-            return Some((Arc::clone(&place.namespace), task));
+            return Some((namespace, task));
         }
         let mut displaced = None;
-        if self.waiting >= self.limits.waiting {
-            let longest = self.namespaces.iter().max_by_key(|(_, share)| share.waiting);
-            let Some((longest, _)) = longest.filter(|(_, share)| share.waiting > own + 1) else {
-                return Some((Arc::clone(&place.namespace), task));
+        if self.tasks.len() >= self.limits.waiting {
+            let Some(longest) = self.tasks.longest().filter(|longest| self.waiting_of(longest) > own + 1) else {
+                return Some((namespace, task));
             };
-            let longest = Arc::clone(longest);
-            let last = self.namespaces.get_mut(&longest).and_then(Share::take_last);
-            self.waiting -= usize::from(last.is_some());
-            displaced = last.map(|task| (longest, task));
+            displaced = self.tasks.pop_last(&longest).map(|task| (longest, task));
         }
-        let share = self.namespaces.entry(Arc::clone(&place.namespace)).or_insert_with(Share::new);
-        let tasks = share.nodes.entry(&place.node).entry(&place.pod_namespace);
-        tasks.push_back(task);
-        share.waiting += 1;
-        self.waiting += 1;
+        self.tasks.push(&namespace, OnNode { node, pod_namespace }, task);
         displaced
     }
 
@@ -93,129 +74,25 @@ impl<T> LogQueue<T> {
         is_eligible: impl Fn(&Arc<str>) -> bool,
         mut allow: impl FnMut(&Arc<str>) -> Option<P>,
     ) -> Option<(Arc<str>, T, P, Turn)> {
-        if self.waiting == 0 || running(&self.running) >= self.limits.running {
+        if self.tasks.running() >= self.limits.running {
             return None;
         }
         let most = (self.limits.running * 3 / 4).max(1);
-        let mut candidates: Vec<_> = self
-            .namespaces
-            .iter()
-            .filter(|(_, share)| share.waiting > 0 && running(&share.running) < most)
-            .filter(|(namespace, _)| is_eligible(namespace))
-            .map(|(namespace, share)| (running(&share.running), share.served, Arc::clone(namespace)))
-            .collect();
-        candidates.sort_unstable();
-        for (_, _, namespace) in candidates {
-            let Some(share) = self.namespaces.get_mut(&namespace) else { continue };
-            let Some((task, permit)) = share.take_next(&mut allow) else { continue };
-            self.waiting -= 1;
-            self.started += 1;
-            share.served = self.started;
-            let turn = Turn { _all: Arc::clone(&self.running), _namespace: Arc::clone(&share.running) };
-            return Some((namespace, task, permit, turn));
-        }
-        None
-    }
-
-    /// Forgets namespaces without tasks.
-    pub(super) fn sweep(&mut self) {
-        self.namespaces.retain(|_, share| share.waiting > 0 || running(&share.running) > 0);
+        let admits = |namespace: &Arc<str>, running| running < most && is_eligible(namespace);
+        let (namespace, task, permit) = self.tasks.pop_if(admits, |place, _| allow(&place.node))?;
+        self.tasks.charge(&namespace, 1);
+        let turn = self.tasks.begin(&namespace);
+        Some((namespace, task, permit, turn))
     }
 
     /// How many tasks of a namespace wait.
     pub(super) fn waiting_of(&self, namespace: &Arc<str>) -> usize {
-        self.namespaces.get(namespace).map_or(0, |share| share.waiting)
+        self.tasks.waiting_of(namespace)
     }
 
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.waiting
-    }
-}
-
-fn running(token: &Arc<()>) -> usize {
-    Arc::strong_count(token) - 1
-}
-
-impl<T> Share<T> {
-    fn new() -> Self {
-        Self { nodes: Turns::default(), waiting: 0, served: 0, running: Arc::default() }
-    }
-
-    fn take_next<P>(&mut self, allow: &mut impl FnMut(&Arc<str>) -> Option<P>) -> Option<(T, P)> {
-        let mut permit = None;
-        let task = self.nodes.take(|node, pods| {
-            permit = Some(allow(node)?);
-            let task = pods.take(|_, tasks| Some((tasks.pop_front()?, tasks.is_empty())))?;
-            Some((task, pods.is_empty()))
-        })?;
-        self.waiting -= 1;
-        Some((task, permit?))
-    }
-
-    /// Removes a task that was added late.
-    fn take_last(&mut self) -> Option<T> {
-        let task = self.nodes.take_back(|pods| {
-            let task = pods.take_back(|tasks| Some((tasks.pop_back()?, tasks.is_empty())))?;
-            Some((task, pods.is_empty()))
-        })?;
-        self.waiting -= 1;
-        Some(task)
-    }
-}
-
-/// Queues that take turns.
-#[derive(Debug)]
-struct Turns<K, Q> {
-    order: VecDeque<K>,
-    queues: HashMap<K, Q>,
-}
-
-impl<K, Q> Default for Turns<K, Q> {
-    fn default() -> Self {
-        Self { order: VecDeque::new(), queues: HashMap::new() }
-    }
-}
-
-impl<K: Clone + Eq + Hash, Q: Default> Turns<K, Q> {
-    fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
-    fn entry(&mut self, key: &K) -> &mut Q {
-        let Self { order, queues } = self;
-        queues.entry(key.clone()).or_insert_with(|| {
-            order.push_back(key.clone());
-            Q::default()
-        })
-    }
-
-    /// Takes a task from the first queue for which `take` returns one. `take` also returns whether the queue is empty
-    /// then. Another queue comes first the next time.
-    fn take<T>(&mut self, mut take: impl FnMut(&K, &mut Q) -> Option<(T, bool)>) -> Option<T> {
-        for at in 0..self.order.len() {
-            let Some(key) = self.order.get(at) else { break };
-            let Some((task, is_empty)) = self.queues.get_mut(key).and_then(|queue| take(key, queue)) else { continue };
-            if let Some(key) = self.order.remove(at) {
-                if is_empty {
-                    self.queues.remove(&key);
-                } else {
-                    self.order.push_back(key);
-                }
-            }
-            return Some(task);
-        }
-        None
-    }
-
-    /// Takes a task from the last queue.
-    fn take_back<T>(&mut self, take: impl FnOnce(&mut Q) -> Option<(T, bool)>) -> Option<T> {
-        let key = self.order.back()?;
-        let (task, is_empty) = self.queues.get_mut(key).and_then(take)?;
-        if is_empty && let Some(key) = self.order.pop_back() {
-            self.queues.remove(&key);
-        }
-        Some(task)
+        self.tasks.len()
     }
 }
 
@@ -256,8 +133,7 @@ mod tests {
             assert!(queue.push(&place(namespace, node, pods), task).is_none());
         }
         assert_eq!(order(&mut queue), [0, 4, 3, 5, 2, 1]);
-        queue.sweep();
-        assert!(queue.namespaces.is_empty() && queue.waiting() == 0);
+        assert_eq!(queue.waiting(), 0);
     }
 
     #[test]

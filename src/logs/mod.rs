@@ -19,7 +19,7 @@ mod telling_line;
 
 pub use clean::{Cleaned, clean};
 pub use log_end::{LogEnd, Need};
-pub use log_queue::{QueueLimits, Turn};
+pub use log_queue::QueueLimits;
 pub use masking::Masking;
 pub(crate) use masking::{MaskedLines, MaskedText, MaskingKey, Wanted, WantedText, clean_text};
 pub(crate) use node_limiter::Permit;

@@ -20,11 +20,11 @@ use super::{
     Asker, ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
     life::{Life, OVERHEAD, TailEntry, TailKey, TailState},
     log_end::Need,
-    log_queue::{LogQueue, Place, QueueLimits, Turn},
+    log_queue::{LogQueue, Place, QueueLimits},
 };
 use crate::{
     api::{LogSource, NamespacedName},
-    bounded::WeightedCache,
+    bounded::{Turn, WeightedCache},
 };
 
 pub use self::redaction::{Redacted, Redaction};
@@ -311,8 +311,6 @@ impl TailStore {
         self.epoch += 1;
         self.tails.sweep();
         self.ends.sweep();
-        self.reads.sweep();
-        self.redactions.sweep();
     }
 
     fn tail_mut(&mut self, key: &TailKey) -> Option<&mut TailEntry> {

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -14,13 +16,18 @@ fn fill(limiter: &mut WriteLimiter, namespace: &str, is_retry: bool, now: Instan
 }
 
 fn allows(limiter: &WriteLimiter, namespace: &str, bytes: usize, now: Instant) -> bool {
-    matches!(limiter.answer(limiter.namespaces.get(namespace), false, bytes, now), Answer::Yes { .. })
+    matches!(limiter.writes.answer(namespace, false, bytes, now), Answer::Yes { .. })
+}
+
+/// How many writes are under way, and their bytes.
+fn under_way(limiter: &WriteLimiter, namespace: &str) -> (usize, usize) {
+    sum(limiter.writes.under_way().filter(|write| write.namespace.starts_with(namespace)))
 }
 
 #[test]
 fn a_namespace_whose_writes_hang_leaves_permits_for_others() {
     let now = Instant::now();
-    let mut limiter = WriteLimiter::new(now);
+    let mut limiter = WriteLimiter::default();
     let mut hanging = fill(&mut limiter, "stuck", false, now);
     assert_eq!(hanging.len(), PER_NAMESPACE);
     limiter.enqueue(key("stuck", 100), false, 0);
@@ -30,16 +37,13 @@ fn a_namespace_whose_writes_hang_leaves_permits_for_others() {
     assert_eq!((limiter.next_at(now), limiter.next_waiting(now)), (Some(now), Some(key("stuck", 100))));
     assert_eq!(limiter.next_waiting(now), None, "each object waits once");
     hanging.into_iter().for_each(|permit| limiter.release(permit, now));
-    assert!(limiter.is_idle());
-    let last = limiter.acquire(&key("fine", 0), false, 0, now).unwrap();
-    limiter.release(last, now + SWEEP_INTERVAL);
-    assert!(limiter.namespaces.is_empty());
+    assert!(limiter.is_idle() && limiter.writes.present.is_empty());
 }
 
 #[test]
 fn retries_leave_permits_for_first_writes() {
     let now = Instant::now();
-    let mut limiter = WriteLimiter::new(now);
+    let mut limiter = WriteLimiter::default();
     let taken = |limiter: &mut WriteLimiter, namespaces: std::ops::Range<u32>, is_retry| -> usize {
         namespaces.map(|namespace| fill(limiter, &format!("n{namespace}"), is_retry, now).len()).sum()
     };
@@ -56,14 +60,13 @@ fn retries_leave_permits_for_first_writes() {
 fn large_writes_are_limited_in_bytes() {
     const SIZE: usize = 200 << 10;
     let now = Instant::now();
-    let mut limiter = WriteLimiter::new(now);
+    let mut limiter = WriteLimiter::default();
     let mut permits = Vec::new();
     for namespace in 0..100 {
         let key = key(&format!("n{namespace}"), 0);
         permits.extend(std::iter::from_fn(|| limiter.acquire(&key, false, SIZE, now)));
     }
-    assert_eq!(limiter.namespaces["n0"].in_use, InUse { permits: 1, bytes: SIZE });
-    assert_eq!(limiter.in_use, InUse { permits: 2, bytes: 2 * SIZE });
+    assert_eq!((under_way(&limiter, "n0"), under_way(&limiter, "")), ((1, SIZE), (2, 2 * SIZE)));
     limiter.enqueue(key("n99", 1), false, SIZE);
     assert_eq!((limiter.next_waiting(now), limiter.next_at(now)), (None, Some(now + LONGEST)));
     assert!(allows(&limiter, "n98", SMALL, now), "a small one does not wait for large ones that may hang");
@@ -76,21 +79,20 @@ fn large_writes_are_limited_in_bytes() {
         later += LONGEST;
         permits.extend(limiter.acquire(&key(&format!("n{namespace}"), 0), false, SIZE, later));
     }
-    assert_eq!(limiter.in_use, InUse { permits: 11, bytes: 11 * SIZE });
+    assert_eq!(under_way(&limiter, ""), (11, 11 * SIZE));
     limiter.enqueue(key("n98", 1), false, SIZE);
     assert_eq!(limiter.next_at(later), None, "only the end of another write helps");
     permits.into_iter().for_each(|permit| limiter.release(permit, later));
-    assert_eq!((limiter.next_at(later), limiter.large.len()), (Some(later), 0));
+    assert_eq!(limiter.next_at(later), Some(later));
 
-    let mut limiter = WriteLimiter::new(now);
+    let mut limiter = WriteLimiter::default();
     assert!(limiter.acquire(&key("a", 0), false, usize::MAX, now).is_some(), "a single write is always allowed");
     assert!(limiter.acquire(&key("b", 0), false, SMALL + 1, now).is_none());
 }
 
 #[test]
 fn deleted_objects_do_not_wait() {
-    let now = Instant::now();
-    let mut limiter = WriteLimiter::new(now);
+    let mut limiter = WriteLimiter::default();
     for name in 0..1_000 {
         limiter.enqueue(key("shop", name), false, 0);
         limiter.forget(&key("shop", name));
@@ -121,7 +123,7 @@ struct Effect {
 fn simulate(loads: &[Load]) -> Vec<Effect> {
     let start = Instant::now();
     let (from, end) = (start + Duration::from_secs(10), start + Duration::from_secs(70));
-    let mut limiter = WriteLimiter::new(start);
+    let mut limiter = WriteLimiter::default();
     let mut effects = vec![Effect::default(); loads.len()];
     // When an object has something to write, those that wait with the time since when, and the writes under way.
     let objects = |load: usize| (0..loads[load].objects).map(move |name| (start, load, name));
@@ -131,8 +133,9 @@ fn simulate(loads: &[Load]) -> Vec<Effect> {
     let mut now = start;
     while now < end {
         while let Some(place) = under_way.iter().position(|(ends, ..)| *ends <= now) {
-            let (_, load, name, permit) = under_way.swap_remove(place);
-            due.push((permit.began + Duration::from_secs(1), load, name));
+            let (ends, load, name, permit) = under_way.swap_remove(place);
+            let began = ends - loads[load].takes;
+            due.push((began + Duration::from_secs(1), load, name));
             limiter.release(permit, now);
         }
         let mut begin = |limiter: &mut WriteLimiter, load: usize, name: usize, since: Instant| {
@@ -218,7 +221,7 @@ proptest! {
     #[test]
     fn keeps_its_promises(steps in prop::collection::vec((0..4_u8, 0..8_usize, 0..600_000_usize, any::<bool>()), 1..200)) {
         let mut now = Instant::now();
-        let mut limiter = WriteLimiter::new(now);
+        let mut limiter = WriteLimiter::default();
         let mut permits: Vec<WritePermit> = Vec::new();
         let mut sizes = HashMap::new();
         for (index, (action, place, bytes, is_retry)) in steps.into_iter().enumerate() {
@@ -242,9 +245,11 @@ proptest! {
                 permits.extend(permit);
             }
             prop_assert_eq!(promised, sizes.len() < before);
-            prop_assert!(limiter.in_use.permits <= ALL && limiter.retries <= RETRIES);
-            prop_assert!(limiter.in_use.bytes <= ALL_BYTES + 600_000 + ALL * SMALL);
-            prop_assert!(limiter.paced.iter().filter(|own| own.ends > now).count() <= PACED);
+            let (writes, bytes) = under_way(&limiter, "");
+            prop_assert!(writes <= ALL && bytes <= ALL_BYTES + 600_000 + ALL * SMALL);
+            prop_assert!(limiter.writes.under_way().filter(|write| write.is_retry).count() <= RETRIES);
+            let is_present = |own: &&Write| own.is_paced && own.pauses_until.unwrap_or(own.hangs_from()) > now;
+            prop_assert!(limiter.writes.present.iter().filter(is_present).count() <= PACED);
         }
         permits.drain(..).for_each(|permit| limiter.release(permit, now));
         while !sizes.is_empty() {

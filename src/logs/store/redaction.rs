@@ -6,11 +6,11 @@ use super::{
     super::{
         LogEnd, Tail,
         life::{TailKey, TailState},
-        log_queue::{Place, Turn},
+        log_queue::Place,
     },
     TailStore,
 };
-use crate::api::NamespacedName;
+use crate::{api::NamespacedName, bounded::Turn};
 
 const NOT_REDACTED: &str = "left out: it could not be redacted";
 
