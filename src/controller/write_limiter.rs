@@ -210,7 +210,7 @@ impl Writes {
             return Answer::At(allowed_at);
         }
         let paced = self.present.iter().filter(|write| write.is_paced);
-        let ends = paced.map(|write| write.pauses_until.unwrap_or(write.hangs_from())).filter(|ends| *ends > now);
+        let ends = paced.map(Write::busy_until).filter(|ends| *ends > now);
         if ends.clone().count() < PACED {
             return Answer::Yes { is_paced: true };
         }
@@ -233,6 +233,12 @@ impl Write {
     /// When it has taken [`LONGEST`].
     fn hangs_from(&self) -> Instant {
         self.began + LONGEST
+    }
+
+    /// Until when it takes one of the places of paced writes. One that has taken [`LONGEST`] gives its place back.
+    fn busy_until(&self) -> Instant {
+        let hangs_from = self.hangs_from();
+        self.pauses_until.filter(|until| *until < hangs_from + LONGEST).unwrap_or(hangs_from)
     }
 }
 

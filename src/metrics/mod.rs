@@ -19,16 +19,18 @@ use std::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::api::{NamespacedName, ProblemKind};
+use crate::{
+    api::{NamespacedName, ProblemKind},
+    report::Incident,
+};
 
+#[cfg(test)]
+pub(crate) use self::state::ProblemCount;
 pub use self::{
     address::{AddressError, MetricsAddress},
     health::Unhealthy,
 };
-pub(crate) use self::{
-    health::FailingWebhook,
-    state::{IncidentReport, ObjectReport, ProblemCount},
-};
+pub(crate) use self::{health::FailingWebhook, state::ObjectReport};
 
 use self::{
     health::{Health, lock},
@@ -139,12 +141,7 @@ impl Metrics {
     }
 
     /// An object's pods are known.
-    pub(crate) fn object_reported<'a>(
-        &self,
-        object: &NamespacedName,
-        report: &ObjectReport<'_>,
-        incidents: impl Iterator<Item = IncidentReport<'a>> + Clone,
-    ) {
+    pub(crate) fn object_reported(&self, object: &NamespacedName, report: &ObjectReport<'_>, incidents: &[Incident]) {
         let Some(state) = &self.0.state else { return };
         let changes = lock(state).report(object, report, incidents);
         for kind in changes.opened {

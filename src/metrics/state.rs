@@ -11,7 +11,10 @@ use std::{
 };
 
 use super::{clean::label_value, terminations::OTHER};
-use crate::api::{Cause, CommonCause, NamespacedName, ProblemKind};
+use crate::{
+    api::{CommonCause, NamespacedName, ProblemKind},
+    report::{Incident, Report},
+};
 
 /// The most incidents with series.
 pub(super) const INCIDENTS: usize = 2_000;
@@ -43,20 +46,16 @@ pub(crate) struct ProblemCount<'a> {
     pub(crate) pods: u64,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct IncidentReport<'a> {
-    /// A hash of its identity: namespace, owner, container and kind.
-    pub(crate) key: u64,
-    pub(crate) namespace: &'a str,
-    pub(crate) owner_kind: &'a str,
-    pub(crate) owner_name: &'a str,
-    pub(crate) container: &'a str,
-    pub(crate) kind: ProblemKind,
-    pub(crate) reason: &'a str,
-    pub(crate) cause: Cause,
-    pub(crate) pods: u64,
-    /// In seconds since 1970.
-    pub(crate) since: i64,
+impl<'a> From<&'a Report<'_>> for ObjectReport<'a> {
+    fn from(report: &'a Report<'_>) -> Self {
+        let problems = report.pods_by_reason().into_iter();
+        Self {
+            generation: report.status.observed_generation.unwrap_or_default(),
+            pods: u64::try_from(report.status.watched_pods).unwrap_or_default(),
+            problems: problems.map(|((namespace, reason), pods)| ProblemCount { namespace, reason, pods }).collect(),
+            common_causes: &report.status.common_causes,
+        }
+    }
 }
 
 /// The incidents that began and ended with a report.
@@ -164,12 +163,11 @@ pub(super) struct ObjectSeries {
 }
 
 impl State {
-    /// Iterates over the incidents twice, because a list of them would take as much memory as what is kept of them.
-    pub(super) fn report<'a>(
+    pub(super) fn report(
         &mut self,
         object: &NamespacedName,
         report: &ObjectReport<'_>,
-        incidents: impl Iterator<Item = IncidentReport<'a>> + Clone,
+        incidents: &[Incident],
     ) -> Changes {
         let previous = self.objects.remove(object);
         let number = previous.as_ref().map_or(self.next_object, |known| known.number);
@@ -177,8 +175,8 @@ impl State {
             self.next_object += 1;
         }
         let (mut ids, mut unknown) = (Vec::new(), 0);
-        for incident in incidents.clone() {
-            match self.id(&incident) {
+        for incident in incidents {
+            match self.id(incident) {
                 Some(id) => ids.push(id),
                 None => unknown += 1,
             }
@@ -202,8 +200,8 @@ impl State {
         }
         // After those that are over have made room.
         for incident in incidents {
-            if let Some(id) = self.ids.get(&incident.key) {
-                self.show(*id, &incident, number);
+            if let Some(id) = self.ids.get(&number_of(incident)) {
+                self.show(*id, incident, number);
             }
         }
         // What a first report finds has begun before, and after a change of the spec other pods are selected.
@@ -249,14 +247,15 @@ impl State {
     }
 
     /// The ID of an incident; absent if too many are known. A new slot is free until an object is counted.
-    fn id(&mut self, incident: &IncidentReport<'_>) -> Option<u32> {
-        if let Some(id) = self.ids.get(&incident.key) {
+    fn id(&mut self, incident: &Incident) -> Option<u32> {
+        let key = number_of(incident);
+        if let Some(id) = self.ids.get(&key) {
             return Some(*id);
         }
         if self.ids.len() >= KNOWN {
             return None;
         }
-        let slot = Slot { key: incident.key, kind: incident.kind, reports: 0, series: None };
+        let slot = Slot { key, kind: incident.kind, reports: 0, series: None };
         let id = match self.free.pop() {
             Some(id) => {
                 self.slots[id as usize] = slot;
@@ -267,17 +266,17 @@ impl State {
                 u32::try_from(self.slots.len() - 1).ok()?
             }
         };
-        self.ids.insert(incident.key, id);
+        self.ids.insert(key, id);
         Some(id)
     }
 
     /// Updates the series of an incident, or adds it if there is room.
-    fn show(&mut self, id: u32, incident: &IncidentReport<'_>, object: u64) {
+    fn show(&mut self, id: u32, incident: &Incident, object: u64) {
         match &mut self.slots[id as usize].series {
             Some(series) if series.source.is_none_or(|source| source == object) => {
                 series.source = Some(object);
-                (series.pods, series.since) = (incident.pods, incident.since);
-                let reason = label_value(incident.reason);
+                (series.pods, series.since) = (incident.pods, incident.since.as_second());
+                let reason = label_value(&incident.reason);
                 if (series.labels.cause, series.labels.reason.as_str()) != (incident.cause.as_str(), reason.as_str()) {
                     let labels = IncidentLabels { reason, cause: incident.cause.as_str(), ..(*series.labels).clone() };
                     series.labels = Arc::new(labels);
@@ -285,7 +284,7 @@ impl State {
             }
             Some(_) => {}
             None => {
-                let namespace = label_value(incident.namespace);
+                let namespace = label_value(&incident.namespace);
                 if !self.make_room(&namespace) {
                     return;
                 }
@@ -293,17 +292,17 @@ impl State {
                 self.with_series += 1;
                 let labels = IncidentLabels {
                     namespace,
-                    owner_kind: label_value(incident.owner_kind),
-                    owner_name: label_value(incident.owner_name),
-                    container: label_value(incident.container),
+                    owner_kind: label_value(&incident.owner.kind),
+                    owner_name: label_value(&incident.owner.name),
+                    container: label_value(&incident.container),
                     kind: incident.kind.as_str(),
-                    reason: label_value(incident.reason),
+                    reason: label_value(&incident.reason),
                     cause: incident.cause.as_str(),
                 };
                 let series = Series {
                     labels: Arc::new(labels),
                     pods: incident.pods,
-                    since: incident.since,
+                    since: incident.since.as_second(),
                     source: Some(object),
                 };
                 self.slots[id as usize].series = Some(Box::new(series));
@@ -369,6 +368,11 @@ impl State {
         self.free.push(id);
         Some(kind)
     }
+}
+
+/// The key of an incident as a number, which takes less memory.
+fn number_of(incident: &Incident) -> u64 {
+    u64::from_str_radix(&incident.key, 16).unwrap_or_default()
 }
 
 /// The largest counts. The others are added up, so that the sum is exact.

@@ -1,4 +1,4 @@
-//! Converts incidents into the form that alerts are made from.
+//! The texts of incidents for alerts.
 //!
 //! A webhook tracks at most 250 incidents one by one, and only counts the others, which need no texts. So texts go to those
 //! that are tracked, and then to those that may be tracked next, as far as they fit. Here, an object is limited; all objects
@@ -35,15 +35,14 @@ pub(super) const TEXT_BYTES: usize = 256 * 1024;
 /// The most bytes that the ends of their logs take.
 pub(super) const LOG_BYTES: usize = 256 * 1024;
 
-/// All incidents, in this order.
-pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) -> Vec<Incident> {
-    let mut incidents: Vec<_> = groups.iter().map(Group::for_alerts).collect();
+/// Adds their texts to the incidents.
+pub(super) fn add_texts(groups: &mut [Group<'_>], input: &Input<'_>, find_tail: FindTail<'_>) {
     let (mut texts, mut logs) = (TEXT_BYTES, LOG_BYTES);
     let left_out = Arc::new(Texts::left_out());
     for index in by_need(groups, input.previous) {
-        let (Some(group), Some(incident)) = (groups.get(index), incidents.get_mut(index)) else { continue };
+        let Some(group) = groups.get_mut(index) else { continue };
         if texts == 0 {
-            incident.texts = Arc::clone(&left_out);
+            group.incident.texts = Arc::clone(&left_out);
             continue;
         }
         let mut own = without_log(group, input.masking);
@@ -53,14 +52,13 @@ pub(super) fn of(groups: &[Group<'_>], input: &Input<'_>, find_tail: FindTail<'_
         // The last one may take more than is left, but only by its own size.
         texts = texts.saturating_sub(own.bytes());
         if logs > 0 {
-            add_log(&mut own, group, &incident.container, find_tail);
+            add_log(&mut own, group, find_tail);
             logs = logs.saturating_sub(own.logs.len());
         } else {
             own.log_note = Texts::LEFT_OUT;
         }
-        incident.texts = Arc::new(own);
+        group.incident.texts = Arc::new(own);
     }
-    incidents
 }
 
 /// An incident about the object's own spec, of which some parts are wrong. Sent to receivers, because users may not
@@ -89,9 +87,9 @@ fn by_need(groups: &[Group<'_>], previous: Option<&OrchestrStatus>) -> Vec<usize
     let mut order: Vec<_> = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| {
-            let is_critical = group.severity() == Severity::Critical;
-            (Reverse((tracked.contains(group.key()), is_critical)), group.since(), index)
+        .map(|(index, Group { incident, .. })| {
+            let is_critical = incident.severity == Severity::Critical;
+            (Reverse((tracked.contains(incident.key.as_str()), is_critical)), incident.since, index)
         })
         .collect();
     order.sort_unstable();
@@ -119,16 +117,16 @@ fn without_log(group: &Group<'_>, masking: Option<&Masking<'_>>) -> Texts {
     Texts {
         message: clean_text(sentence, masking, MESSAGE),
         example_pods: group.example_pods(),
-        revision: group.revision(),
+        revision: group.revision(masking),
         evidence: problem::evidence(group.example.explanation(), masking),
         ..Texts::default()
     }
 }
 
 /// Adds the log of the most recent pod.
-fn add_log(own: &mut Texts, group: &Group<'_>, container: &str, find_tail: FindTail<'_>) {
+fn add_log(own: &mut Texts, group: &Group<'_>, find_tail: FindTail<'_>) {
     let Example::Pod(pod, finding) = group.example else { return };
-    let culprit = finding.containers.iter().find(|own| truncate::name(&own.name) == container);
+    let culprit = finding.containers.iter().find(|own| truncate::name(&own.name) == group.identity.container);
     let Some(tail) = culprit.or(finding.containers.first()).and_then(|container| find_tail(pod, container)) else {
         return;
     };

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 use crate::{api::Cause, diagnosis::SubjectKind, logs::Masking};
 
-use super::{identity::Identity, incident, missing::MissingPods, problem::Problem};
+use super::{identity::Identity, incident, incident::MissingPods, problem::Problem};
 
 use self::subject::{Subject, Trouble, nodes_by_cause};
 

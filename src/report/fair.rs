@@ -127,7 +127,7 @@ mod tests {
         scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, None);
             let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
-            let incidents = incidents::ordered(&problems, input.missing, None, input.tracker, lookup);
+            let incidents = incidents::ordered(&problems, input.missing, input.tracker, lookup);
             for max in 0..=preferred.len() {
                 let picked: Vec<_> = pick(&problems, &incidents, max)
                     .into_iter()

@@ -11,7 +11,7 @@ use crate::{
     pods::Pod,
 };
 
-use super::{missing::MissingPods, truncate};
+use super::{incident::MissingPods, truncate};
 
 /// The identity of an incident. The problems of two pods with the same identity are one incident.
 ///

@@ -5,11 +5,16 @@ use std::{sync::Arc, time::Duration};
 use arcstr::ArcStr;
 use jiff::Timestamp;
 
-use crate::api::{AlertStatus, Cause, Owner, ProblemKind, Revision, Severity};
+use crate::{
+    api::{AlertStatus, Cause, Owner, Ownership, ProblemKind, Revision, Severity},
+    diagnosis::Explanation,
+};
+
+use super::truncate;
 
 /// Current problems with the same namespace, owner, container and kind.
 ///
-/// The status lists them as far as it has space, alerts are made from all of them. Many objects may select the same failing
+/// The status lists them as far as it has space, metrics and alerts are made from all of them. Many objects may select the same failing
 /// pods, so `alerts/delivery` shares names and texts between their incidents, and those that cannot be sent one by one have no
 /// texts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -148,4 +153,33 @@ pub struct CommonCause {
     pub cause: Cause,
     /// One sentence.
     pub message: String,
+}
+
+/// Pods that should exist, but that their controllers cannot create: those of one owner. They belong to one incident, which
+/// has no example pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissingPods {
+    pub namespace: String,
+    /// The top controller.
+    pub owner: Owner,
+    /// The controllers that cannot create pods: ReplicaSets of a Deployment, Jobs of a CronJob, or the owner itself.
+    pub controllers: Vec<Owner>,
+    pub reason: &'static str,
+    pub since: Timestamp,
+    /// The threshold: how long after `since` the state became a problem.
+    pub tolerated: Duration,
+    pub missing: u64,
+    /// How many pods these controllers should have.
+    pub of: u64,
+    pub explanation: Explanation,
+    /// The annotations of the pod template, or the values that an earlier status listed; absent if there are none.
+    pub ownership: Option<Box<Ownership>>,
+}
+
+impl MissingPods {
+    /// The controllers as they are shown, without the owner itself.
+    pub(super) fn other_controllers(&self) -> impl Iterator<Item = Owner> {
+        let others = self.controllers.iter().filter(|controller| **controller != self.owner);
+        others.map(|controller| truncate::shown_owner(&controller.kind, &controller.name))
+    }
 }

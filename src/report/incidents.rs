@@ -3,23 +3,20 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
-use jiff::Timestamp;
-
 use crate::{
-    api::{Incident, Owner, Ownership, Revision, Severity},
+    api::{self, Ownership, Revision, Severity},
     diagnosis::{Explanation, Finding, revision_hash},
     logs::{Masking, clean_text},
-    metrics::IncidentReport,
     pods::Pod,
 };
 
 use super::{
     identity::{Identity, distinct_keys},
-    incident,
-    missing::MissingPods,
+    incident::{Incident, MissingPods},
     problem::{FindTail, Problem},
     quote::{log_line, may_quote},
     revision::FailingRevision,
@@ -49,25 +46,22 @@ pub type FindWorkload<'a> = &'a dyn Fn(&Pod, Option<&str>) -> Workload;
 /// Looks up the annotations of a namespace, if it has any that are used.
 pub type FindOwnership<'a> = &'a dyn Fn(&str) -> Option<Ownership>;
 
-/// An incident and the pods that belong to it.
+/// An incident, and what its texts are made from.
 pub(super) struct Group<'a> {
+    pub(super) incident: Incident,
     pub(super) identity: Identity<'a>,
-    key: String,
-    /// The most specific reason so far.
-    pub(super) reason: &'a str,
-    pub(super) pods: u64,
     pub(super) example: Example<'a>,
     /// The cause that was proven for some of the pods, now or before.
     proven: Option<&'a Explanation>,
-    since: Timestamp,
     /// Whether one of its pods shows only the latest time at which its problem can have begun.
-    since_at_latest: bool,
-    masking: Option<&'a Masking<'a>>,
+    pub(super) since_at_latest: bool,
     examples: BTreeSet<&'a str>,
     /// The hash of the revision of the owner, if all the pods have the same.
     revision: Option<&'a str>,
-    workload: Workload,
-    ownership: Ownership,
+    /// The revision that fails, if an earlier one is healthy.
+    failing: Option<FailingRevision>,
+    /// The severity that an annotation gives it.
+    pub(super) annotated_severity: Option<Severity>,
     /// Annotations that are ignored because their values are not valid.
     invalid_annotations: Vec<String>,
 }
@@ -106,11 +100,10 @@ impl<'a> Example<'a> {
 }
 
 /// Groups the problems. The most recent incident comes first; incidents of the same second are ordered by identity. The
-/// tracker's start time and reason take precedence over those of the present pods.
+/// tracker's start time and reason take precedence over those of the present pods. The incidents have no texts yet.
 pub(super) fn ordered<'a>(
     problems: &[Problem<'a>],
     missing: &'a [MissingPods],
-    masking: Option<&'a Masking<'a>>,
     tracker: &'a Tracker,
     lookup: Lookup<'_>,
 ) -> Vec<Group<'a>> {
@@ -119,20 +112,9 @@ pub(super) fn ordered<'a>(
         let identity = problem.identity();
         let revision = revision_hash(problem.pod);
         let group = groups.entry(identity).or_insert_with(|| Group {
-            identity,
-            key: String::new(),
-            reason: truncate::name(&problem.finding.reason),
-            pods: 0,
-            example: Example::Pod(problem.pod, problem.finding),
             proven: tracker.incident(&identity).and_then(|known| known.explanation.as_deref()),
-            since: problem.since,
-            since_at_latest: false,
-            masking: problem.masking,
-            examples: BTreeSet::new(),
             revision,
-            workload: Workload::default(),
-            ownership: Ownership::default(),
-            invalid_annotations: Vec::new(),
+            ..Group::new(identity, Example::Pod(problem.pod, problem.finding))
         });
         if let Some(proven) = group.proven
             && group.example.explanation().cause != proven.cause
@@ -141,8 +123,8 @@ pub(super) fn ordered<'a>(
             group.example = Example::Pod(problem.pod, problem.finding);
         }
         group.revision = group.revision.filter(|own| Some(*own) == revision);
-        group.pods += 1;
-        group.since = group.since.min(problem.since);
+        group.incident.pods += 1;
+        group.incident.since = group.incident.since.min(problem.since);
         group.since_at_latest |= problem.finding.since_at_latest;
         group.examples.insert(problem.name);
         if group.examples.len() > EXAMPLES {
@@ -151,57 +133,84 @@ pub(super) fn ordered<'a>(
     }
     for missing in missing {
         let identity = Identity::of_missing(missing);
-        groups.entry(identity).or_insert_with(|| Group {
-            identity,
-            key: String::new(),
-            reason: truncate::name(missing.reason),
-            pods: missing.missing,
-            example: Example::Missing(missing),
-            proven: None,
-            since: seconds(missing.since),
-            since_at_latest: false,
-            masking,
-            examples: BTreeSet::new(),
-            revision: None,
-            workload: Workload { of: missing.of, revision: None },
-            ownership: Ownership::default(),
-            invalid_annotations: Vec::new(),
-        });
+        groups.entry(identity).or_insert_with(|| Group::new(identity, Example::Missing(missing)));
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     let keys = distinct_keys(groups.iter().map(|group| group.identity.id()));
     for (group, key) in groups.iter_mut().zip(keys) {
-        group.key = key;
-        if let Some(known) = tracker.incident(&group.identity) {
-            group.since = group.since.min(known.since);
-            group.reason = &known.reason;
-        }
-        // The pods do not show how many others belong to a CronJob.
-        if let Example::Pod(pod, _) = group.example
-            && group.identity.owner_kind != "CronJob"
-        {
-            group.workload = (lookup.workload)(pod, group.revision);
-        }
-        let namespace = (lookup.ownership)(group.identity.namespace);
-        let own = match group.example {
-            Example::Pod(pod, _) => pod.ownership.as_deref(),
-            Example::Missing(missing) => missing.ownership.as_deref(),
-        };
-        group.ownership = Ownership::or(own, namespace.as_ref());
-        let of_pod = own.into_iter().flat_map(Ownership::invalid).map(str::to_owned);
-        let of_namespace = namespace.iter().flat_map(Ownership::invalid).map(|name| format!("{name} of the namespace"));
-        group.invalid_annotations = of_pod.chain(of_namespace).collect();
+        group.incident.key = key.into();
+        group.complete(tracker, lookup);
     }
     // A stable sort: equal times keep the order of the identities.
-    groups.sort_by_key(|group| Reverse(group.since));
+    groups.sort_by_key(|group| Reverse(group.incident.since));
     groups
 }
 
-impl Group<'_> {
-    pub(super) fn key(&self) -> &str {
-        &self.key
+impl<'a> Group<'a> {
+    fn new(identity: Identity<'a>, example: Example<'a>) -> Self {
+        let incident = match example {
+            Example::Pod(pod, finding) => Incident {
+                namespace: truncate::shared_name(&pod.namespace),
+                container: truncate::shared_name(&finding.container),
+                reason: truncate::shared_name(&finding.reason),
+                since: seconds(finding.since),
+                ..Incident::default()
+            },
+            Example::Missing(missing) => Incident {
+                namespace: identity.namespace.into(),
+                reason: truncate::name(missing.reason).into(),
+                since: seconds(missing.since),
+                pods: missing.missing,
+                controllers: missing.other_controllers().take(EXAMPLES).collect(),
+                ..Incident::default()
+            },
+        };
+        Self {
+            incident: Incident { owner: identity.owner().into(), kind: identity.kind, ..incident },
+            identity,
+            example,
+            proven: None,
+            since_at_latest: false,
+            examples: BTreeSet::new(),
+            revision: None,
+            failing: None,
+            annotated_severity: None,
+            invalid_annotations: Vec::new(),
+        }
     }
 
+    /// Adds what is known beside the pods.
+    fn complete(&mut self, tracker: &Tracker, lookup: Lookup<'_>) {
+        let (own, workload) = match self.example {
+            // The pods do not show how many others belong to a CronJob.
+            Example::Pod(pod, _) if self.identity.owner_kind == "CronJob" => {
+                (pod.ownership.as_deref(), Workload::default())
+            }
+            Example::Pod(pod, _) => (pod.ownership.as_deref(), (lookup.workload)(pod, self.revision)),
+            Example::Missing(missing) => (missing.ownership.as_deref(), Workload { of: missing.of, revision: None }),
+        };
+        let namespace = (lookup.ownership)(self.identity.namespace);
+        let of_pod = own.into_iter().flat_map(Ownership::invalid).map(str::to_owned);
+        let of_namespace = namespace.iter().flat_map(Ownership::invalid).map(|name| format!("{name} of the namespace"));
+        self.invalid_annotations = of_pod.chain(of_namespace).collect();
+        let Ownership { severity, team, runbook, dashboard, .. } = Ownership::or(own, namespace.as_ref());
+        self.annotated_severity = severity;
+        self.failing = workload.revision;
+        let (cause, tolerated) = (self.explanation().cause, self.example.tolerated());
+        let incident = &mut self.incident;
+        if let Some(known) = tracker.incident(&self.identity) {
+            incident.since = incident.since.min(known.since);
+            incident.reason = known.reason.clone();
+        }
+        (incident.cause, incident.tolerated, incident.of) = (cause, tolerated, workload.of);
+        (incident.team, incident.runbook, incident.dashboard) = (team, runbook, dashboard);
+        // Critical if none of the owner's pods works, unless an annotation says otherwise.
+        let is_down = incident.of > 0 && incident.pods >= incident.of;
+        incident.severity = severity.unwrap_or(if is_down { Severity::Critical } else { Severity::Warning });
+    }
+}
+
+impl Group<'_> {
     /// The cause and the sentence: those of the example unless another one was proven before.
     pub(super) fn explanation(&self) -> &Explanation {
         let own = self.example.explanation();
@@ -222,112 +231,43 @@ impl Group<'_> {
         tail.as_ref().map(log_line).unwrap_or_default()
     }
 
-    fn message(&self) -> String {
-        clean_text(&self.explanation().message, self.masking, MESSAGE_LIMIT)
-    }
-
-    pub(super) fn for_metrics(&self) -> IncidentReport<'_> {
-        let Identity { namespace, owner_kind, owner_name, container, kind } = self.identity;
-        IncidentReport {
-            key: u64::from_str_radix(&self.key, 16).unwrap_or_default(),
-            namespace,
-            owner_kind,
-            owner_name,
-            container,
-            kind,
-            reason: self.reason,
-            cause: self.explanation().cause,
-            pods: self.pods,
-            since: self.since.as_second(),
-        }
-    }
-
-    /// The severity that an annotation gives it.
-    pub(super) fn annotated_severity(&self) -> Option<Severity> {
-        self.ownership.severity
-    }
-
-    /// Critical if none of the owner's pods works, unless an annotation says otherwise.
-    pub(super) fn severity(&self) -> Severity {
-        let is_down = self.workload.of > 0 && self.pods >= self.workload.of;
-        self.annotated_severity().unwrap_or(if is_down { Severity::Critical } else { Severity::Warning })
-    }
-
-    /// The controllers that cannot create pods, without the owner itself.
-    fn controllers(&self) -> Vec<Owner> {
-        let Example::Missing(missing) = self.example else { return Vec::new() };
-        let others = missing.controllers.iter().filter(|controller| **controller != missing.owner).take(EXAMPLES);
-        others.map(|controller| truncate::shown_owner(&controller.kind, &controller.name)).collect()
-    }
-
-    /// The incident for alerts, without texts.
-    pub(super) fn for_alerts(&self) -> incident::Incident {
-        incident::Incident {
-            key: self.key.as_str().into(),
-            namespace: self.identity.namespace.into(),
-            owner: self.identity.owner().into(),
-            container: self.identity.container.into(),
-            kind: self.identity.kind,
-            reason: self.reason.into(),
-            cause: self.explanation().cause,
-            since: self.since,
-            tolerated: self.example.tolerated(),
-            pods: self.pods,
-            of: self.workload.of,
-            severity: self.severity(),
-            team: self.ownership.team.clone(),
-            runbook: self.ownership.runbook.clone(),
-            dashboard: self.ownership.dashboard.clone(),
-            controllers: self.controllers(),
-            ..incident::Incident::default()
-        }
-    }
-
-    pub(super) fn since(&self) -> Timestamp {
-        self.since
-    }
-
-    /// Whether it may have begun before, if nobody remembers the beginning.
-    pub(super) fn since_at_latest(&self) -> bool {
-        self.since_at_latest
-    }
-
     /// The names of some of its pods.
     pub(super) fn example_pods(&self) -> Vec<String> {
         self.examples.iter().map(|pod| (*pod).to_owned()).collect()
     }
 
     /// The revision that fails, if an earlier one is healthy.
-    pub(super) fn revision(&self) -> Option<Revision> {
-        self.workload.revision.as_ref().map(|revision| revision.show(self.masking))
+    pub(super) fn revision(&self, masking: Option<&Masking<'_>>) -> Option<Revision> {
+        self.failing.as_ref().map(|revision| revision.show(masking))
     }
 
-    /// The incident as the status lists it.
-    pub(super) fn incident(&self) -> Incident {
-        Incident {
-            key: self.key.clone(),
-            kind: self.identity.kind,
-            namespace: self.identity.namespace.to_owned(),
-            owner: self.identity.owner(),
-            container: self.identity.container.to_owned(),
-            reason: self.reason.to_owned(),
-            cause: self.explanation().cause,
-            message: self.message(),
+    /// The incident as the status lists it, without a line of a log.
+    pub(super) fn in_status(&self, masking: Option<&Masking<'_>>) -> api::Incident {
+        let own = self.incident.clone();
+        api::Incident {
+            key: own.key.to_string(),
+            kind: own.kind,
+            namespace: own.namespace.to_string(),
+            owner: Arc::unwrap_or_clone(own.owner),
+            container: own.container.to_string(),
+            reason: own.reason.to_string(),
+            cause: own.cause,
+            message: clean_text(&self.explanation().message, masking, MESSAGE_LIMIT),
             log_line: String::new(),
             hint: String::new(),
-            severity: Some(self.severity()),
-            team: self.ownership.team.to_string(),
-            runbook: self.ownership.runbook.to_string(),
-            dashboard: self.ownership.dashboard.to_string(),
+            severity: Some(own.severity),
+            team: own.team.to_string(),
+            runbook: own.runbook.to_string(),
+            dashboard: own.dashboard.to_string(),
             invalid_annotations: self.invalid_annotations.clone(),
-            pods: count(self.pods),
+            pods: count(own.pods),
             most_pods: 0,
-            of: count(self.workload.of),
-            revision: self.revision(),
-            since: wire_time(self.since),
+            of: count(own.of),
+            revision: self.revision(masking),
+            since: wire_time(own.since),
             since_at_latest: false,
             example_pods: self.example_pods(),
-            controllers: self.controllers(),
+            controllers: own.controllers,
         }
     }
 }

@@ -4,18 +4,12 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use crate::{
-    api::OrchestrStatus,
-    diagnosis::ContainerFinding,
-    logs::Masking,
-    metrics::{IncidentReport, ObjectReport, ProblemCount},
-    pods::Pod,
-};
+use crate::{api::OrchestrStatus, diagnosis::ContainerFinding, logs::Masking, pods::Pod};
 
 use super::{
     incident::Incident,
-    incidents::{FindOwnership, FindWorkload, Group},
-    missing::MissingPods,
+    incident::MissingPods,
+    incidents::{FindOwnership, FindWorkload},
     omitted::OmittedIncidents,
     problem::{PodFinding, Problem},
     tracker::Tracker,
@@ -69,32 +63,21 @@ pub struct Report<'a> {
     pub status: OrchestrStatus,
     /// The incidents that the status does not list.
     pub omitted: OmittedIncidents,
-    /// All incidents, for alerts; empty without webhooks. Unlike the status' list it is never cut.
+    /// All incidents, for metrics and alerts. Unlike the status' list it is never cut. They have texts if the object has
+    /// webhooks.
     pub incidents: Vec<Incident>,
     /// The containers that the status lists, each with its pod. The status shows their logs.
     pub shown: Vec<(&'a Pod, &'a ContainerFinding)>,
     pub(super) problems: Vec<Problem<'a>>,
-    pub(super) groups: Vec<Group<'a>>,
 }
 
 impl Report<'_> {
-    /// What the metrics show of it.
-    pub(crate) fn for_metrics(&self) -> ObjectReport<'_> {
-        let mut counts = HashMap::<(&str, &str), u64>::new();
+    /// How many pods of each namespace have a problem with each reason.
+    pub(crate) fn pods_by_reason(&self) -> HashMap<(&str, &str), u64> {
+        let mut counts = HashMap::new();
         for problem in &self.problems {
-            *counts.entry((problem.namespace, &problem.finding.reason)).or_default() += 1;
+            *counts.entry((problem.namespace, &*problem.finding.reason)).or_default() += 1;
         }
-        let problems = counts.into_iter().map(|((namespace, reason), pods)| ProblemCount { namespace, reason, pods });
-        ObjectReport {
-            generation: self.status.observed_generation.unwrap_or_default(),
-            pods: u64::try_from(self.status.watched_pods).unwrap_or_default(),
-            problems: problems.collect(),
-            common_causes: &self.status.common_causes,
-        }
-    }
-
-    /// All incidents, for the metrics.
-    pub(crate) fn incidents_for_metrics(&self) -> impl Iterator<Item = IncidentReport<'_>> + Clone {
-        self.groups.iter().map(Group::for_metrics)
+        counts
     }
 }

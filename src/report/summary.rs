@@ -6,7 +6,7 @@ use crate::api::Cause;
 
 use super::{
     identity::Identity,
-    missing::MissingPods,
+    incident::MissingPods,
     problem::Problem,
     truncate::{self, CONDITION_MESSAGE_LIMIT},
 };

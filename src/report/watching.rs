@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition, reason};
+use crate::{
+    api::{self, CommonCause, OrchestrStatus, PodProblem, condition, reason},
+    logs::Masking,
+};
 
 use super::{
     alert_incidents, common_causes,
@@ -24,7 +27,7 @@ use super::{
 pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let problems = problem::ordered(&input.findings, input.masking);
     let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
-    let incidents = incidents::ordered(&problems, input.missing, input.masking, input.tracker, lookup);
+    let mut incidents = incidents::ordered(&problems, input.missing, input.tracker, lookup);
     let common = common_causes::find(&problems, input.missing, input.pods_on_node);
 
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
@@ -63,7 +66,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
         ..OrchestrStatus::default()
     };
     let reserved = |group: &Group<'_>| if input.logs && group.may_quote() { quote::ROOM } else { 0 };
-    let (listed, omitted) = list(&incidents, reserved);
+    let (listed, omitted) = list(&incidents, reserved, input.masking);
     status.omitted_incidents = count(incidents.len() - listed.len());
     let mut reserve = 0;
     for (group, mut incident) in listed {
@@ -85,34 +88,35 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let shown = shown.collect();
     status.problematic_pods = rows;
 
-    let mut alerted = Vec::new();
     if input.has_webhooks {
-        alerted = alert_incidents::of(&incidents, input, find_tail);
+        alert_incidents::add_texts(&mut incidents, input, find_tail);
         let causes = common.in_alerts(input.masking);
-        for (incident, group) in alerted.iter_mut().zip(&incidents) {
-            incident.common_cause = common.of(&group.identity).and_then(|index| causes.get(index)).map(Arc::clone);
+        for Group { incident, identity, .. } in &mut incidents {
+            incident.common_cause = common.of(identity).and_then(|index| causes.get(index)).map(Arc::clone);
         }
     }
-    Report { status, omitted, incidents: alerted, shown, problems, groups: incidents }
+    let incidents = incidents.into_iter().map(|group| group.incident).collect();
+    Report { status, omitted, incidents, shown, problems }
 }
 
 /// The incidents that the status lists, and those for which it has no room. `reserved` is what a quotation may take besides.
 fn list<'g, 'a>(
     incidents: &'g [Group<'a>],
     reserved: impl Fn(&Group<'a>) -> usize,
-) -> (Vec<(&'g Group<'a>, Incident)>, OmittedIncidents) {
+    masking: Option<&Masking<'_>>,
+) -> (Vec<(&'g Group<'a>, api::Incident)>, OmittedIncidents) {
     let namespaces: Vec<&str> = incidents.iter().map(|own| own.identity.namespace).collect();
     let room = fair::Room { items: fit::MAX_INCIDENTS, bytes: fit::INCIDENT_BYTES };
     let mut measured = BTreeMap::new();
     let chosen = fair::take_turns(&namespaces, room, |index| {
         let Some(group) = incidents.get(index) else { return 0 };
-        let incident = group.incident();
+        let incident = group.in_status(masking);
         let size = fit::listed(&incident).saturating_add(reserved(group));
         measured.insert(index, incident);
         size
     });
     let others = incidents.iter().enumerate().filter(|(index, _)| chosen.binary_search(index).is_err());
-    let omitted = OmittedIncidents::new(others.map(|(_, own)| own.key()));
+    let omitted = OmittedIncidents::new(others.map(|(_, own)| own.incident.key.as_str()));
     let listed = chosen.iter().filter_map(|index| Some((incidents.get(*index)?, measured.remove(index)?)));
     (listed.collect(), omitted)
 }
@@ -123,17 +127,17 @@ pub(crate) fn in_full(
     findings: &[PodFinding<'_>],
     ownership: FindOwnership<'_>,
     find_tail: FindTail<'_>,
-) -> (Vec<Incident>, Vec<PodProblem>) {
+) -> (Vec<api::Incident>, Vec<PodProblem>) {
     let tracker = Tracker::default();
     let problems = problem::ordered(findings, None);
     let lookup = incidents::Lookup { workload: &|_, _| Workload::default(), ownership };
-    let incidents = incidents::ordered(&problems, &[], None, &tracker, lookup);
+    let incidents = incidents::ordered(&problems, &[], &tracker, lookup);
     // Nobody has counted the owners' pods, so only an annotation says how severe a problem is.
-    let listed = incidents.iter().map(|own| Incident {
-        severity: own.annotated_severity(),
-        since_at_latest: own.since_at_latest(),
+    let listed = incidents.iter().map(|own| api::Incident {
+        severity: own.annotated_severity,
+        since_at_latest: own.since_at_latest,
         log_line: own.log_line(find_tail),
-        ..own.incident()
+        ..own.in_status(None)
     });
     let row = |problem: &Problem<'_>| {
         let mut row = problem.show(&problem::Detail::FULL);

@@ -382,9 +382,12 @@ impl Reconciler {
         };
         let report = report::watching(&input, &|pod, container| self.log_requests.get(pod, container, policy?, &asker));
         if self.metrics.wants_state() {
-            self.metrics.object_reported(key, &report.for_metrics(), report.incidents_for_metrics());
+            self.metrics.object_reported(key, &(&report).into(), &report.incidents);
         }
         let Report { mut status, omitted, mut incidents, shown, .. } = report;
+        if settings.webhooks.is_empty() {
+            incidents = Vec::new();
+        }
         if let Some(wrong) = settings.wrong_parts() {
             incidents.push(report::of_spec(key, wrong, &status));
         }

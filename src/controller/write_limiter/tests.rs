@@ -196,16 +196,17 @@ fn namespaces_with_large_statuses_take_turns() {
 }
 
 #[test]
-fn usual_statuses_do_not_wait() {
+fn usual_statuses_wait_for_one_write_at_most() {
     let mut loads = Vec::from(["a", "b", "c", "d"].map(attacker));
     // A status with ten pods and their logs, and twenty without.
     loads.push(Load { namespace: "one", objects: 1, bytes: 100 << 10, takes: Duration::from_millis(60) });
     loads.push(Load { namespace: "many", objects: 20, bytes: 8 << 10, takes: Duration::from_millis(20) });
     let effects = simulate(&loads);
     for effect in &effects[4..] {
-        assert!(effect.longest_wait < Duration::from_millis(200), "{effect:?}");
+        // For the write that is under way, and for one of another namespace.
+        assert!(effect.longest_wait <= Duration::from_millis(300), "{effect:?}");
     }
-    assert!(effects[4].writes >= 55 && effects[5].writes >= 55 * 20, "{effects:?}");
+    assert!(effects[4].writes >= 45 && effects[5].writes >= 55 * 20, "{effects:?}");
 }
 
 #[test]
@@ -248,8 +249,8 @@ proptest! {
             let (writes, bytes) = under_way(&limiter, "");
             prop_assert!(writes <= ALL && bytes <= ALL_BYTES + 600_000 + ALL * SMALL);
             prop_assert!(limiter.writes.under_way().filter(|write| write.is_retry).count() <= RETRIES);
-            let is_present = |own: &&Write| own.is_paced && own.pauses_until.unwrap_or(own.hangs_from()) > now;
-            prop_assert!(limiter.writes.present.iter().filter(is_present).count() <= PACED);
+            let paced = limiter.writes.present.iter().filter(|own| own.is_paced && own.busy_until() > now);
+            prop_assert!(paced.count() <= PACED);
         }
         permits.drain(..).for_each(|permit| limiter.release(permit, now));
         while !sizes.is_empty() {

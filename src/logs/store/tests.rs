@@ -303,7 +303,7 @@ fn says_what_found_no_place_in_the_queue() {
     assert!(store.ask(&cut, &object, now).is_lacking);
     assert_eq!(run(&mut store, now, &mut log), 1);
     assert_eq!(text(&store, &cut).as_deref(), Some("text"));
-    assert_eq!(order, [3, 0, 2].map(InstanceId::Running));
+    assert_eq!(order, [0, 3, 2].map(InstanceId::Running));
 }
 
 #[test]

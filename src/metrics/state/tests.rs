@@ -1,4 +1,7 @@
+use jiff::Timestamp;
+
 use super::*;
+use crate::api::{Cause, Owner};
 
 const KINDS: [ProblemKind; 2] = [ProblemKind::Crash, ProblemKind::Image];
 
@@ -6,34 +9,29 @@ fn object(name: &str) -> NamespacedName {
     NamespacedName::new("shop", name)
 }
 
-fn incident(key: u64, namespace: &str) -> IncidentReport<'_> {
-    IncidentReport {
-        key,
-        namespace,
-        owner_kind: "Deployment",
-        owner_name: "cart",
-        container: "app",
+fn incident(key: u64, namespace: &str) -> Incident {
+    Incident {
+        key: format!("{key:016x}").into(),
+        namespace: namespace.into(),
+        owner: Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
+        container: "app".into(),
         kind: KINDS[usize::try_from(key % 2).unwrap()],
-        reason: "OOMKilled",
+        reason: "OOMKilled".into(),
         cause: Cause::OutOfMemory,
         pods: 3,
-        since: 100,
+        since: Timestamp::from_second(100).unwrap(),
+        ..Incident::default()
     }
 }
 
-fn report<'a>(state: &mut State, name: &str, incidents: impl IntoIterator<Item = IncidentReport<'a>>) -> Changes {
+fn report(state: &mut State, name: &str, incidents: impl IntoIterator<Item = Incident>) -> Changes {
     report_of(state, name, 1, incidents)
 }
 
-fn report_of<'a>(
-    state: &mut State,
-    name: &str,
-    generation: i64,
-    incidents: impl IntoIterator<Item = IncidentReport<'a>>,
-) -> Changes {
+fn report_of(state: &mut State, name: &str, generation: i64, incidents: impl IntoIterator<Item = Incident>) -> Changes {
     let incidents: Vec<_> = incidents.into_iter().collect();
     let report = ObjectReport { generation, pods: 10, ..ObjectReport::default() };
-    state.report(&object(name), &report, incidents.iter().cloned())
+    state.report(&object(name), &report, &incidents)
 }
 
 fn namespaces(state: &State) -> Vec<(String, usize)> {
@@ -50,7 +48,7 @@ fn namespaces(state: &State) -> Vec<(String, usize)> {
 fn an_incident_of_several_objects_has_one_series() {
     let mut state = State::default();
     report(&mut state, "a", [incident(1, "shop")]);
-    let partial = IncidentReport { pods: 1, reason: "Error", cause: Cause::Unknown, ..incident(1, "shop") };
+    let partial = Incident { pods: 1, reason: "Error".into(), cause: Cause::Unknown, ..incident(1, "shop") };
     report(&mut state, "b", [partial.clone()]);
     let values = |state: &State| {
         let incidents = state.snapshot().incidents;
@@ -158,7 +156,8 @@ fn adds_up_the_problems_beyond_the_limit() {
 fn follows_the_reason_and_cause_of_an_incident() {
     let mut state = State::default();
     report(&mut state, "a", [incident(1, "shop")]);
-    let changed = IncidentReport { reason: "Error\n", cause: Cause::ExitCode, since: 50, ..incident(1, "shop") };
+    let since = Timestamp::from_second(50).unwrap();
+    let changed = Incident { reason: "Error\n".into(), cause: Cause::ExitCode, since, ..incident(1, "shop") };
     report(&mut state, "a", [changed]);
     let (labels, _, since) = state.snapshot().incidents.remove(0);
     assert_eq!((labels.reason.as_str(), labels.cause, since), ("Error\u{fffd}", "ExitCode", 50));

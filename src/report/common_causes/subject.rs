@@ -11,7 +11,7 @@ use crate::{
     pods::Pod,
 };
 
-use super::super::{identity::Identity, missing::MissingPods, problem::Problem, truncate, wire::seconds};
+use super::super::{identity::Identity, incident::MissingPods, problem::Problem, truncate, wire::seconds};
 
 /// The registry of images whose names contain none. It answers alike for images that do not exist and for those that
 /// require credentials, so a refusal is no evidence about other images.

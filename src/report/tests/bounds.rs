@@ -192,7 +192,7 @@ proptest! {
         uncut.problematic_pods = scenario.with_input(None, |input| {
             let problems = problem::ordered(&input.findings, input.masking);
             let lookup = incidents::Lookup { workload: input.find_workload, ownership: input.find_ownership };
-            let incidents = incidents::ordered(&problems, &[], None, input.tracker, lookup);
+            let incidents = incidents::ordered(&problems, &[], input.tracker, lookup);
             let mut picked = fair::pick(&problems, &incidents, scenario.max_pods);
             picked.sort_by_key(|problem| problem.order());
             picked.into_iter().map(|problem| whole(problem, &scenario)).collect()

@@ -12,8 +12,9 @@ use tokio::{
 
 use super::*;
 use crate::{
-    api::{Cause, CommonCause, NamespacedName, ProblemKind},
-    metrics::{IncidentReport, ObjectReport, ProblemCount},
+    api::{Cause, CommonCause, NamespacedName, Owner, ProblemKind},
+    metrics::{ObjectReport, ProblemCount},
+    report::Incident,
 };
 
 struct Server {
@@ -62,22 +63,19 @@ impl Server {
     /// Reports incidents with the longest names that are shown.
     fn report(&self, incidents: usize) {
         let name = "n".repeat(253);
-        let incident = |key| IncidentReport {
-            key,
-            namespace: &name,
-            owner_kind: &name,
-            owner_name: &name,
-            container: &name,
+        let incident = |index: usize| Incident {
+            key: format!("{index:016x}").into(),
+            namespace: name.as_str().into(),
+            owner: Owner { kind: name.clone(), name: format!("owner-{index}") }.into(),
+            container: name.as_str().into(),
             kind: ProblemKind::Crash,
-            reason: &name,
-            cause: Cause::Unknown,
+            reason: name.as_str().into(),
             pods: 1,
-            since: 0,
+            ..Incident::default()
         };
-        let names: Vec<String> = (0..incidents).map(|index| format!("owner-{index}")).collect();
-        let incidents = names.iter().zip(0..).map(|(owner_name, key)| IncidentReport { owner_name, ..incident(key) });
+        let incidents: Vec<_> = (0..incidents).map(incident).collect();
         let object = NamespacedName::new("shop", "cluster");
-        self.metrics.object_reported(&object, &ObjectReport::default(), incidents);
+        self.metrics.object_reported(&object, &ObjectReport::default(), &incidents);
     }
 }
 
@@ -113,19 +111,18 @@ async fn a_page_without_incidents_names_no_namespace_owner_or_cause() {
             common_causes: &[cause],
             ..ObjectReport::default()
         };
-        let incident = IncidentReport {
-            key: 1,
-            namespace: "payments",
-            owner_kind: "Deployment",
-            owner_name: "ledger",
-            container: "app",
+        let incident = Incident {
+            key: "5f0c2a915f0c2a91".into(),
+            namespace: "payments".into(),
+            owner: Owner { kind: "Deployment".to_owned(), name: "ledger".to_owned() }.into(),
+            container: "app".into(),
             kind: ProblemKind::Crash,
-            reason: "Error",
+            reason: "Error".into(),
             cause: Cause::OutOfMemory,
             pods: 2,
-            since: 0,
+            ..Incident::default()
         };
-        server.metrics.object_reported(&NamespacedName::new("payments", "cluster"), &report, [incident].into_iter());
+        server.metrics.object_reported(&NamespacedName::new("payments", "cluster"), &report, &[incident]);
         server.metrics.container_terminated("payments", "Error");
         let page = server.get("/metrics").await.1;
         let is_named = ["payments", "ledger", "OutOfMemory", "OOMKilled"].map(|name| page.contains(name));
