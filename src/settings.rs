@@ -9,10 +9,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::core::Expression;
+use serde_json::Value;
 
 use crate::{
     alerts::{LinkTemplate, MuteRules, ValidatedWebhook, is_one_namespace},
-    api::{self, GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, limits, matches_reason, reason},
+    api::{self, GoDuration, Logs, OrchestrSpec, PodScope, ProblemKind, StoredObject, limits, matches_reason, reason},
     diagnosis::{Thresholds, is_known_reason, near_reason},
     logs::{LogPolicy, MAX_PATTERN_BYTES, Pattern},
     pods::PodSelection,
@@ -44,6 +45,25 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The settings in the spec, or why the spec cannot be used. With `own_namespace_only`, a spec that also selects other
+    /// namespaces cannot be used. The patterns are not checked.
+    pub(crate) fn observed(object: &StoredObject, own_namespace_only: bool) -> Result<Self, SpecError> {
+        // Not decoded from the text directly, because errors would name positions in it.
+        let spec = object.spec.as_ref().and_then(|spec| serde_json::from_str(spec.get()).ok()).unwrap_or(Value::Null);
+        if spec.is_null() {
+            return Err(SpecError::AlertsNotSet);
+        }
+        let spec: OrchestrSpec = serde_path_to_error::deserialize(&spec).map_err(|error| SpecError::Invalid {
+            field: format!("spec.{}", error.path()),
+            problem: error.inner().to_string(),
+        })?;
+        let settings = Self::unchecked(&spec)?;
+        if own_namespace_only && settings.enabled {
+            only_namespace(&spec, &object.key.namespace)?;
+        }
+        Ok(settings)
+    }
+
     /// # Errors
     /// When a required value is absent, or it is not known which pods the spec selects.
     pub fn new(spec: &OrchestrSpec) -> Result<Self, SpecError> {

@@ -24,7 +24,7 @@
 //! time, the alerts' memory is lost: current problems are sent again as new alerts.
 
 use std::{
-    fmt::{self, Debug, Display, Formatter},
+    fmt::Debug,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -112,33 +112,11 @@ pub(crate) struct StatusTarget<'a> {
     pub(crate) key: &'a NamespacedName,
     pub(crate) uid: &'a str,
     pub(crate) version: &'a ObjectVersion,
-    requests: Requests,
-}
-
-/// The requests of a write so far, for the message of a write that takes too long.
-#[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<Vec<&'static str>>);
-
-impl Requests {
-    fn add(&self, verb: &'static str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(verb);
-    }
-}
-
-impl Display for Requests {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.lock().unwrap_or_else(PoisonError::into_inner).join(", "))
-    }
 }
 
 impl<'a> StatusTarget<'a> {
     pub(crate) fn new(client: &'a Client, key: &'a NamespacedName, uid: &'a str, version: &'a ObjectVersion) -> Self {
-        Self { client, key, uid, version, requests: Requests::default() }
-    }
-
-    /// The requests so far. A write makes a few at most.
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.requests
+        Self { client, key, uid, version }
     }
 
     /// Applies a writer's part of the status, and returns the whole object. The caller must compare the UID: the answer may
@@ -180,7 +158,6 @@ impl<'a> StatusTarget<'a> {
             status,
         };
         let params = PatchParams::apply(manager.as_str()).force();
-        self.requests.add("apply");
         let object = self.api().patch_status(&self.key.name, &params, &Patch::Apply(&body)).await?;
         self.version.advance(object.resource_version());
         Ok(object)
@@ -188,7 +165,6 @@ impl<'a> StatusTarget<'a> {
 
     /// Reads the object.
     pub(crate) async fn read(&self) -> Result<StoredObject, Error> {
-        self.requests.add("get");
         let before = self.version.known();
         let object = self.api().get(&self.key.name).await?;
         self.version.confirm(object.resource_version(), &before);
@@ -199,7 +175,6 @@ impl<'a> StatusTarget<'a> {
     pub(crate) async fn patch(&self, patch: &Patch<()>) -> Result<StoredObject, Error> {
         let manager = FieldManager::Controller.as_str().to_owned();
         let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
-        self.requests.add("patch");
         let object = self.api().patch_status(&self.key.name, &params, patch).await?;
         self.version.advance(object.resource_version());
         Ok(object)
@@ -245,14 +220,6 @@ pub(crate) fn is_older(version: &str, than: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_the_requests_of_a_write() {
-        let requests = Requests::default();
-        assert_eq!(requests.to_string(), "");
-        ["apply", "get", "apply"].into_iter().for_each(|verb| requests.add(verb));
-        assert_eq!(requests.to_string(), "apply, get, apply");
-    }
 
     #[tokio::test]
     async fn both_writers_know_the_newest_version_and_take_turns() {

@@ -49,6 +49,10 @@ pub(super) struct MaskAnswer {
 }
 
 impl MaskRequest {
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     pub(super) fn mask(self) -> MaskAnswer {
         let Self { namespace, key, policy, texts } = self;
         let texts = texts.iter().map(|text| text.mask(&policy)).collect();

@@ -5,7 +5,6 @@
 //! is written if it changed. Every request to the API server is a task of its own ([`tasks`]), limited in number and time,
 //! whose result comes back as an event.
 
-mod backfill;
 mod event_lists;
 mod event_loop;
 mod events;
@@ -17,7 +16,6 @@ mod masked_texts;
 mod namespaces;
 mod object;
 mod objects;
-mod observed;
 mod pattern_checks;
 mod placement;
 mod queue;
@@ -25,7 +23,6 @@ mod reconciler;
 mod rollouts;
 mod schedule;
 mod shared_reads;
-mod sources;
 mod status;
 mod tasks;
 mod terminations;
@@ -33,11 +30,9 @@ mod unread_jobs;
 mod verdicts;
 mod watch_health;
 mod workloads;
-mod write_error;
 mod write_limiter;
 
 pub(crate) use self::{
-    event_loop::Controller,
-    sources::{Shared, Sources},
+    event_loop::{Controller, Shared, Sources},
     watch_health::Scope,
 };

@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     events::{EventLimiter, spec_event},
-    observed::ObservedStatus,
+    status::ObservedStatus,
     unread_jobs::UnreadJobs,
 };
 
@@ -33,8 +33,8 @@ pub(super) struct Object {
     /// When the generation before was last known to be the present one.
     pub(super) changed_after: Instant,
     pub(super) settings: Result<Arc<Settings>, SpecError>,
-    /// Whether the patterns of the settings are being checked. Until then, the status stays as it is.
-    pub(super) is_being_checked: bool,
+    /// Present while the patterns of the settings are being checked. Until then, the status stays as it is.
+    pub(super) patterns_awaited: Option<Arc<()>>,
     /// Its view of the index, while it watches pods.
     pub(super) view: Option<ViewId>,
     /// The status in the API, as far as known.
@@ -88,7 +88,7 @@ impl Object {
             generation: observed.generation,
             changed_after: now,
             settings: Err(SpecError::AlertsNotSet),
-            is_being_checked: false,
+            patterns_awaited: None,
             view: None,
             status,
             version: ObjectVersion::new(&resource_version),
@@ -117,9 +117,9 @@ impl Object {
         let new = Self::new(observed, term, now);
         let lost_webhooks = self.lost_webhooks_in(&new.resource_version, new.status_head());
         let old = std::mem::replace(self, new);
-        let Self { uid, generation, settings, is_being_checked, view, version, .. } = old;
-        (self.uid, self.generation, self.settings, self.is_being_checked) =
-            (uid, generation, settings, is_being_checked);
+        let Self { uid, generation, settings, patterns_awaited, view, version, .. } = old;
+        (self.uid, self.generation, self.settings, self.patterns_awaited) =
+            (uid, generation, settings, patterns_awaited);
         (self.view, self.version, self.lost_webhooks) = (view, version, lost_webhooks);
     }
 

@@ -17,21 +17,18 @@ use super::{object::Object, watch_health::Scope};
 #[derive(Debug)]
 pub(super) struct Objects {
     by_key: HashMap<NamespacedName, Object>,
-    /// The objects in the list that is being received.
-    listed: HashSet<NamespacedName>,
-    /// The scopes whose objects are known, or are known to be inaccessible.
-    answered: HashSet<Scope>,
-    /// The scopes whose objects may not be watched.
-    denied: HashSet<Scope>,
-    /// The number of all scopes.
-    scopes: usize,
-    /// How current the objects of each scope are.
-    currency: HashMap<Scope, Currency>,
+    scopes: HashMap<Scope, ScopeState>,
 }
 
-/// How current what a watch has reported is.
+/// What is known of the objects of a scope.
 #[derive(Debug, Default)]
-struct Currency {
+struct ScopeState {
+    /// Whether they are known, or are known to be inaccessible.
+    is_answered: bool,
+    /// Whether they may not be watched.
+    is_denied: bool,
+    /// Those in the list that is being received.
+    listed: HashSet<NamespacedName>,
     /// When the watch last reported anything.
     heard_at: Option<Instant>,
     /// While the watch is interrupted, when it was last known to work.
@@ -39,41 +36,38 @@ struct Currency {
 }
 
 impl Objects {
-    /// `scopes` is the number of scopes.
-    pub(super) fn new(scopes: usize) -> Self {
-        Self {
-            by_key: HashMap::new(),
-            listed: HashSet::new(),
-            answered: HashSet::new(),
-            denied: HashSet::new(),
-            scopes,
-            currency: HashMap::new(),
-        }
+    pub(super) fn new(scopes: impl IntoIterator<Item = Scope>) -> Self {
+        let scopes = scopes.into_iter().map(|scope| (scope, ScopeState::default())).collect();
+        Self { by_key: HashMap::new(), scopes }
     }
 
-    /// Notes whether the watch of a scope works.
+    /// Notes whether the watch of a scope works, and whether its objects are known. The objects of other scopes do not wait
+    /// for one that may not be watched.
     pub(super) fn note_watch<K>(&mut self, scope: &Scope, update: &WatchUpdate<K>, now: Instant) {
-        let Currency { heard_at, interrupted_at } = self.currency.entry(scope.clone()).or_default();
+        let state = self.scopes.entry(scope.clone()).or_default();
         match update {
             WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {
                 // A connection may have been lost this long before it is noticed.
                 let silent_since = now.checked_sub(READ_TIMEOUT);
-                interrupted_at.get_or_insert_with(|| (*heard_at).max(silent_since).unwrap_or(now));
+                state.interrupted_at.get_or_insert_with(|| state.heard_at.max(silent_since).unwrap_or(now));
             }
-            WatchUpdate::Synced | WatchUpdate::CaughtUp => *interrupted_at = None,
-            WatchUpdate::Relisting
-            | WatchUpdate::Listed(_)
-            | WatchUpdate::Applied(_)
-            | WatchUpdate::Deleted(_)
-            | WatchUpdate::Behind => {}
+            WatchUpdate::Synced | WatchUpdate::CaughtUp => state.interrupted_at = None,
+            WatchUpdate::Relisting => state.listed.clear(),
+            WatchUpdate::Listed(_) | WatchUpdate::Applied(_) | WatchUpdate::Deleted(_) | WatchUpdate::Behind => {}
         }
-        *heard_at = Some(now);
+        match update {
+            WatchUpdate::Denied(_) => (state.is_denied, state.is_answered) = (true, true),
+            WatchUpdate::Synced => (state.is_denied, state.is_answered) = (false, true),
+            update if update.is_of_object() || matches!(update, WatchUpdate::CaughtUp) => state.is_denied = false,
+            _ => {}
+        }
+        state.heard_at = Some(now);
     }
 
     /// When what was known of an object before an update was last known to be current.
     pub(super) fn current_at(&self, key: &NamespacedName, now: Instant) -> Instant {
-        let of_object = self.currency.iter().filter(|(scope, _)| is_within(key, scope));
-        of_object.filter_map(|(_, currency)| currency.interrupted_at).min().unwrap_or(now)
+        let of_object = self.scopes.iter().filter(|(scope, _)| is_within(key, scope));
+        of_object.filter_map(|(_, state)| state.interrupted_at).min().unwrap_or(now)
     }
 
     pub(super) fn get(&self, key: &NamespacedName) -> Option<&Object> {
@@ -102,47 +96,30 @@ impl Objects {
         objects.for_each(|(_, object)| object.went_back());
     }
 
-    pub(super) fn begin_list(&mut self, scope: &Scope) {
-        self.listed.retain(|key| !is_within(key, scope));
-    }
-
-    pub(super) fn add_listed(&mut self, key: NamespacedName) {
-        self.listed.insert(key);
+    pub(super) fn add_listed(&mut self, scope: &Scope, key: NamespacedName) {
+        self.scopes.entry(scope.clone()).or_default().listed.insert(key);
     }
 
     /// Returns the objects that the list did not contain. The caller removes them.
-    pub(super) fn end_list(&mut self, scope: Scope) -> Vec<NamespacedName> {
-        let known = self.by_key.keys().filter(|key| is_within(key, &scope));
-        let gone = known.filter(|key| !self.listed.contains(key)).cloned().collect();
-        self.listed.retain(|key| !is_within(key, &scope));
-        self.answered.insert(scope);
-        gone
+    pub(super) fn end_list(&mut self, scope: &Scope) -> Vec<NamespacedName> {
+        let listed = self.scopes.get_mut(scope).map(|state| std::mem::take(&mut state.listed)).unwrap_or_default();
+        let known = self.by_key.keys().filter(|key| is_within(key, scope));
+        known.filter(|key| !listed.contains(key)).cloned().collect()
     }
 
     /// The objects are listed again.
     pub(super) fn watches_reopened(&mut self) {
-        self.answered.clear();
-    }
-
-    /// The operator may not list this scope. The objects of other scopes do not wait for it.
-    pub(super) fn access_denied(&mut self, scope: Scope) {
-        self.denied.insert(scope.clone());
-        self.answered.insert(scope);
-    }
-
-    /// The watch of this scope works.
-    pub(super) fn access_granted(&mut self, scope: &Scope) {
-        self.denied.remove(scope);
+        self.scopes.values_mut().for_each(|state| state.is_answered = false);
     }
 
     /// Whether the objects of any scope may be watched. A namespace that may not be read may be gone for ever.
     pub(super) fn are_accessible(&self) -> bool {
-        self.denied.len() < self.scopes
+        self.scopes.values().any(|state| !state.is_denied)
     }
 
     /// Whether the objects of all scopes are known or inaccessible.
     pub(super) fn are_known(&self) -> bool {
-        self.answered.len() == self.scopes
+        self.scopes.values().all(|state| state.is_answered)
     }
 
     /// The longest `restarted` threshold of the objects that watch pods.
@@ -164,7 +141,7 @@ mod tests {
     #[test]
     fn knows_since_when_a_spec_may_have_been_different() {
         let (key, scope) = (NamespacedName::new("shop", "cluster"), Scope::default());
-        let (mut objects, start) = (Objects::new(1), Instant::now());
+        let (mut objects, start) = (Objects::new([Scope::default()]), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let failed = || WatchUpdate::<()>::Failed("the connection was reset".to_owned());
         objects.note_watch(&scope, &WatchUpdate::<()>::Synced, at(0));

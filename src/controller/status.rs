@@ -8,11 +8,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     api::{NamespacedName, OrchestrStatus, StoredObject},
-    report::{Change, OmittedIncidents, differs, is_own, keep_lists},
+    report::{Change, KnownStatus, OmittedIncidents, differs, is_own, keep_lists},
     status_apply::{FieldManager, ObjectVersion, StatusTarget},
 };
-
-use super::{observed::ObservedStatus, write_error::WriteError};
 
 /// A status to write.
 #[derive(Debug)]
@@ -25,12 +23,37 @@ pub(super) struct StatusWrite {
     pub(super) status: OrchestrStatus,
     /// The incidents that the status does not list.
     pub(super) omitted: OmittedIncidents,
-    /// Whether the lists in the API stay: they are not in memory, see [`KnownStatus`](crate::report::KnownStatus).
+    /// Whether the lists in the API stay: they are not in memory, see [`KnownStatus`].
     pub(super) keeps_lists: bool,
     /// Whether the object's tracker has resumed from a status.
     pub(super) is_resumed: bool,
     /// When the first change that it shows was received; absent if time alone has changed it.
     pub(super) dirty_since: Option<Instant>,
+}
+
+/// The status in a version of an object.
+#[derive(Debug)]
+pub(super) struct ObservedStatus {
+    pub(super) resource_version: String,
+    pub(super) status: Option<KnownStatus>,
+    /// About how many bytes the whole object takes.
+    pub(super) bytes: usize,
+}
+
+impl ObservedStatus {
+    /// `is_resumed` is whether the object's tracker has resumed from a status.
+    pub(super) fn new(object: &StoredObject, is_resumed: bool) -> Self {
+        Self::with(object, object.status(), is_resumed)
+    }
+
+    /// The same with the status that was decoded from the object.
+    pub(super) fn with(object: &StoredObject, status: Option<OrchestrStatus>, is_resumed: bool) -> Self {
+        Self {
+            resource_version: object.resource_version().to_owned(),
+            status: status.map(|status| KnownStatus::new(status, is_resumed)),
+            bytes: object.bytes,
+        }
+    }
 }
 
 /// How long one write may take.
@@ -68,9 +91,7 @@ pub(super) async fn write_status(client: &Client, write: &mut StatusWrite) -> Re
         Ok(ObservedStatus::new(&object, *is_resumed))
     };
     let in_time = timeout(TIMEOUT, work).await;
-    in_time.map_err(|_| {
-        WriteError::Unavailable(format!("not finished within {} s; requests: {}", TIMEOUT.as_secs(), target.requests()))
-    })?
+    in_time.map_err(|_| WriteError::Unavailable(format!("not finished within {} s", TIMEOUT.as_secs())))?
 }
 
 async fn get(target: &StatusTarget<'_>) -> Result<StoredObject, WriteError> {
@@ -94,4 +115,65 @@ async fn replace(target: &StatusTarget<'_>, status: &OrchestrStatus) -> Result<S
     ]);
     let patch = Patch::<()>::Json(serde_json::from_value(patch).map_err(kube::Error::SerdeError)?);
     Ok(target.patch(&patch).await?)
+}
+
+/// Why a write failed. Every failure is retried: if the object is gone, the watch will report that.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteError {
+    /// The object is gone, or the installed CRD has no subresource `status`.
+    #[error("the object is gone, or its CRD has no status")]
+    NotFound,
+    /// Another writer changed the object at the same time, or another object has the name now.
+    #[error("the object was changed at the same time")]
+    Conflict,
+    /// RBAC denies it.
+    #[error("refused: {0}")]
+    Denied(String),
+    /// The schema or an admission policy rejects these fields.
+    #[error("refused as invalid: {0}")]
+    Invalid(String),
+    /// An internal error of the API server.
+    #[error("the API server failed (HTTP {0})")]
+    Failed(u16),
+    /// The API server did not answer, or is overloaded.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl WriteError {
+    /// A name from a closed set, for metrics.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Denied(_) => "denied",
+            Self::Invalid(_) => "invalid",
+            Self::Failed(_) => "server_error",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
+impl From<kube::Error> for WriteError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.is_not_found() => Self::NotFound,
+            kube::Error::Api(status) if status.is_conflict() => Self::Conflict,
+            kube::Error::Api(status) if status.is_forbidden() => Self::Denied(status.message),
+            // The server's message repeats values, so only the names of the fields are kept.
+            kube::Error::Api(status) if status.is_invalid() => Self::Invalid(
+                status
+                    .details
+                    .map_or_else(Vec::new, |details| details.causes)
+                    .into_iter()
+                    .map(|cause| cause.field)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+            kube::Error::Api(status) if status.code == 500 => Self::Failed(status.code),
+            kube::Error::Api(status) => Self::Unavailable(format!("{} (HTTP {})", status.reason, status.code)),
+            kube::Error::SerdeError(_) => Self::Unavailable("an answer that can't be read".to_owned()),
+            error => Self::Unavailable(error.to_string()),
+        }
+    }
 }

@@ -4,7 +4,6 @@ use std::{future::pending, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{
-    sync::Semaphore,
     task::{JoinSet, spawn_blocking},
     time::timeout,
 };
@@ -23,11 +22,9 @@ use super::{
     event_lists::EventListQuery,
     log_requests::DueRead,
     masked_texts::{MaskAnswer, MaskRequest},
-    observed::ObservedStatus,
     pattern_checks::PatternCheck,
-    status::{StatusWrite, write_status},
+    status::{ObservedStatus, StatusWrite, WriteError, write_status},
     workloads::{self, WorkloadKey, WorkloadQuery, WorkloadReading},
-    write_error::WriteError,
     write_limiter::WritePermit,
 };
 
@@ -38,6 +35,8 @@ const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second:
 /// The limits of comparisons of revisions, and of reads that show why no node takes a pod. Statuses do not wait for them as they do for Jobs.
 const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
 
+/// The limits of work on another thread: one tenant waits for one piece of work of each other tenant at most.
+const ONE_AT_A_TIME: RequestLimits = RequestLimits { concurrency: 1, per_second: 1_000, burst: 1_000 };
 /// The longest time for work on another thread, which usually takes milliseconds. Its steps are bounded, so this is only
 /// for what nobody has thought of.
 const THREAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,9 +51,9 @@ pub(super) struct Tasks {
     side_requests: RequestLimiter,
     comparisons: RequestLimiter,
     /// Masks texts on another thread, for one request at a time.
-    maskings: Arc<Semaphore>,
+    maskings: RequestLimiter,
     /// Compiles patterns on another thread, for one object at a time.
-    pattern_checks: Arc<Semaphore>,
+    pattern_checks: RequestLimiter,
     thread_timeout: Duration,
 }
 
@@ -80,8 +79,8 @@ impl Tasks {
             reads: JoinSet::new(),
             side_requests: RequestLimiter::new(SIDE_REQUESTS),
             comparisons: RequestLimiter::new(COMPARISONS),
-            maskings: Arc::new(Semaphore::new(1)),
-            pattern_checks: Arc::new(Semaphore::new(1)),
+            maskings: RequestLimiter::new(ONE_AT_A_TIME),
+            pattern_checks: RequestLimiter::new(ONE_AT_A_TIME),
             thread_timeout: THREAD_TIMEOUT,
         }
     }
@@ -161,36 +160,37 @@ impl Tasks {
 
     /// Masks texts on another thread, because that may take a tenth of a second.
     pub(super) fn mask_texts(&mut self, request: MaskRequest) {
-        let (permits, failed) = (Arc::clone(&self.maskings), TaskResult::TextsMasked(request.failed()));
-        self.on_thread(Some(permits), failed, || TaskResult::TextsMasked(request.mask()));
+        let turn = (self.maskings.clone(), request.namespace().to_owned());
+        let failed = TaskResult::TextsMasked(request.failed());
+        self.on_thread(Some(turn), failed, || TaskResult::TextsMasked(request.mask()));
     }
 
     /// Compiles patterns on another thread, because that may take a tenth of a second.
     pub(super) fn check_patterns(&mut self, check: PatternCheck) {
-        let permits = Arc::clone(&self.pattern_checks);
+        let turn = (self.pattern_checks.clone(), check.key.namespace.clone());
         let failed = TaskResult::PatternsChecked(check.clone(), Err(PatternCheck::failed()));
-        self.on_thread(Some(permits), failed, move || {
+        self.on_thread(Some(turn), failed, move || {
             let result = check.run();
             TaskResult::PatternsChecked(check, result)
         });
     }
 
-    /// Runs work on another thread, once it has one of the permits. Objects wait for the result, so there always is one:
-    /// `failed`, if the work panics or takes too long.
+    /// Runs work on another thread, once it is the turn of the namespace, if that must wait. Objects wait for the result, so
+    /// there always is one: `failed`, if the work panics or takes too long.
     ///
     /// In the released build, a panic ends the process on any thread (`panic = "abort"`): after one, nothing is known about
     /// the state, and a process that starts again reads it from the API. So one input must not make this work panic, or the
     /// operator would end again and again. It depends on texts of tenants, and is tested with arbitrary ones.
     fn on_thread(
         &mut self,
-        permits: Option<Arc<Semaphore>>,
+        turn: Option<(RequestLimiter, String)>,
         failed: TaskResult,
         work: impl FnOnce() -> TaskResult + Send + 'static,
     ) {
         let limit = self.thread_timeout;
         self.reads.spawn(async move {
-            let _permit = match permits {
-                Some(permits) => permits.acquire_owned().await.ok(),
+            let _permit = match turn {
+                Some((limiter, namespace)) => limiter.acquire(&namespace).await,
                 None => None,
             };
             match timeout(limit, spawn_blocking(work)).await {
@@ -258,9 +258,9 @@ mod tests {
     #[tokio::test]
     async fn work_on_another_thread_returns_result_and_permit() {
         let mut tasks = tasks();
-        let permits = Arc::new(Semaphore::new(1));
+        let limiter = RequestLimiter::new(ONE_AT_A_TIME);
         for (key, panics) in [("first", true), ("second", false), ("third", true)] {
-            tasks.on_thread(Some(Arc::clone(&permits)), answer(key, false), move || {
+            tasks.on_thread(Some((limiter.clone(), "shop".to_owned())), answer(key, false), move || {
                 assert!(!panics, "on purpose");
                 answer(key, true)
             });
@@ -274,7 +274,8 @@ mod tests {
         results.sort_unstable();
         let expected = [("first", false), ("second", true), ("third", false)];
         assert_eq!(results, expected.map(|(name, is_done)| (name.to_owned(), is_done)));
-        assert_eq!(permits.available_permits(), 1);
+        let permit = timeout(Duration::from_secs(10), limiter.acquire("shop")).await;
+        assert!(permit.is_ok_and(|permit| permit.is_some()));
     }
 
     #[tokio::test]

@@ -16,6 +16,7 @@ use crate::{
 };
 
 use super::{
+    fit::end_within,
     identity::id,
     incident::{Incident, Texts},
     incidents::{Example, Group},
@@ -131,35 +132,11 @@ fn add_log(own: &mut Texts, group: &Group<'_>, find_tail: FindTail<'_>) {
         return;
     };
     let mut note = tail.note;
-    let end = end_of(&tail.text, LOGS);
+    let end = end_within(&tail.text, LOGS, char::len_utf8);
     if end.len() < tail.text.len() {
         let separator = if note.is_empty() { "" } else { "; " };
         note += &format!("{separator}earlier lines are in the object's status");
     }
     own.logs = Arc::from(end);
     own.log_note = note.into();
-}
-
-/// The last `limit` bytes, from the beginning of a line if one begins within them.
-fn end_of(text: &str, limit: usize) -> &str {
-    let Some(mut from) = text.len().checked_sub(limit).filter(|from| *from > 0) else { return text };
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    let cut = &text[from..];
-    cut.split_once('\n').map_or(cut, |(_, lines)| lines)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::end_of;
-
-    #[test]
-    fn a_cut_log_begins_with_a_whole_line_if_it_can() {
-        assert_eq!(end_of("one\ntwo\nthree", 100), "one\ntwo\nthree");
-        assert_eq!(end_of("one\ntwo\nthree", 13), "one\ntwo\nthree");
-        assert_eq!(end_of("one\ntwo\nthree", 11), "two\nthree");
-        assert_eq!(end_of("one\ntwo\nthree", 7), "three");
-        assert_eq!(end_of("äääää", 5), "ää");
-    }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::api::{CommonCause, Incident, OrchestrStatus, PodProblem, condition};
 
-use super::{omitted::OmittedIncidents, summary};
+use super::{summary, wire::number};
 
 /// How much a new status differs from the one in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,23 @@ fn own(status: &OrchestrStatus) -> impl Iterator<Item = Option<&Condition>> {
 
 pub(super) fn find<'a>(status: &'a OrchestrStatus, kind: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// The keys of the incidents that a status does not list although they last, because they are too many. Without them, an
+/// incident that was cut from the list could not be distinguished from one that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OmittedIncidents(Box<[u64]>);
+
+impl OmittedIncidents {
+    pub(super) fn new<'a>(keys: impl Iterator<Item = &'a str>) -> Self {
+        let mut keys: Vec<u64> = keys.filter_map(number).collect();
+        keys.sort_unstable();
+        Self(keys.into())
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        number(key).is_some_and(|key| self.0.binary_search(&key).is_ok())
+    }
 }
 
 /// The incidents that began and ended from one status to the next.

@@ -26,10 +26,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::api::{EndedIncident, Incident, OrchestrStatus, UnwatchedSpan, condition, reason};
 
 use super::{
-    change::{find, gone},
-    fair, fit,
-    omitted::OmittedIncidents,
-    truncate,
+    change::{OmittedIncidents, find, gone},
+    fair, fit, truncate,
     wire::{count, seconds, wire_time},
 };
 

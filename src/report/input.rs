@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use crate::{api::OrchestrStatus, diagnosis::ContainerFinding, logs::Masking, pods::Pod};
 
 use super::{
+    change::OmittedIncidents,
     incident::Incident,
     incident::MissingPods,
     incidents::{FindOwnership, FindWorkload},
-    omitted::OmittedIncidents,
     problem::{PodFinding, Problem},
     tracker::Tracker,
 };

@@ -8,13 +8,14 @@ use crate::{
 };
 
 use super::{
-    alert_incidents, common_causes,
-    conditions::Conditions,
-    fair, fit, health,
+    alert_incidents,
+    change::OmittedIncidents,
+    common_causes,
+    conditions::{self, Conditions},
+    fair, fit,
     incidents::{self, FindOwnership, Group, Workload},
     input::{Input, Report},
     json_size,
-    omitted::OmittedIncidents,
     problem::{self, FindTail, PodFinding, Problem},
     quote, summary,
     tracker::Tracker,
@@ -39,7 +40,7 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let reasons = summary::Reasons::of(&problems, input.missing);
     let is_unhealthy = !problems.is_empty() || !input.missing.is_empty();
     let message = is_unhealthy.then(|| summary::unhealthy(&reasons, problems.len(), input.watched_pods));
-    let health = health::pods_healthy(health::Evidence {
+    let health = conditions::pods_healthy(conditions::Evidence {
         problems: message.as_deref(),
         watched: input.watched_pods,
         unreadable: input.unreadable.as_ref(),

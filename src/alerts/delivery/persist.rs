@@ -120,9 +120,6 @@ pub(super) async fn persist(
         }
         Ok(Err(kube::Error::Service(error))) if error.is::<NotLeader>() => Err(NotStored::NotLeader),
         Ok(Err(_)) => Err(NotStored::Failed("the API server can't be reached".to_owned())),
-        Err(_) => {
-            let requests = target.requests();
-            Err(NotStored::Failed(format!("not finished within {} s; requests: {requests}", TIMEOUT.as_secs())))
-        }
+        Err(_) => Err(NotStored::Failed(format!("not finished within {} s", TIMEOUT.as_secs()))),
     }
 }

@@ -6,7 +6,9 @@ use crate::report;
 
 use super::{
     super::{
-        events::spec_event, observed::ObservedStatus, status::StatusWrite, tasks::TaskResult, write_error::WriteError,
+        events::spec_event,
+        status::{ObservedStatus, StatusWrite, WriteError},
+        tasks::TaskResult,
     },
     Controller,
 };

@@ -1,8 +1,9 @@
-//! What the event loop waits for, and how it lets other tasks run in between.
+//! What the controller is given, what its event loop waits for, and how it lets other tasks run in between.
 
 use std::time::Duration;
 
 use futures::{StreamExt, stream::BoxStream};
+use kube::Client;
 use tokio::{
     task::yield_now,
     time::{Instant, sleep_until},
@@ -10,12 +11,14 @@ use tokio::{
 
 use crate::{
     api::StoredObject,
+    clock::ClusterClock,
     controller::{
-        sources::{EventUpdates, NamespaceUpdates, PodUpdates},
         tasks::{TaskResult, Tasks},
         watch_health::Scope,
     },
     events::WatchedEvent,
+    leader::Leadership,
+    metrics::Metrics,
     namespaces::WatchedNamespace,
     pods::WatchedPod,
     watch::WatchUpdate,
@@ -26,9 +29,43 @@ const ROUNDS: usize = 64;
 /// After this time there is no further round.
 const LONGEST: Duration = Duration::from_millis(10);
 
+/// Updates of pods, in batches of those that are ready.
+pub(crate) type PodUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedPod>)>>;
+
+/// Updates of events, in batches of those that are ready.
+pub(crate) type EventUpdates = BoxStream<'static, Vec<(Scope, WatchUpdate<WatchedEvent>)>>;
+
+/// Updates of namespaces, in batches of those that are ready.
+pub(crate) type NamespaceUpdates = BoxStream<'static, Vec<WatchUpdate<WatchedNamespace>>>;
+
+/// Updates of `Orchestr` objects.
+pub(crate) type ObjectUpdates = BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>;
+
+/// The watches, each update with the scope of its watch.
+pub(crate) struct Sources {
+    /// Opens the watches of `Orchestr` objects. It is called again when this replica begins to lead.
+    pub(crate) open_objects: Box<dyn Fn() -> ObjectUpdates + Send>,
+    /// Opens the watches of pods. It is called when all objects are known, and again when an object's thresholds reach
+    /// further back than the failures that were kept: then only for a list.
+    pub(crate) open_pods: Box<dyn Fn() -> PodUpdates + Send>,
+    /// Warning events. They are received from the time on at which pods are first watched.
+    pub(crate) events: EventUpdates,
+    /// Namespaces; empty if only some are watched, because then there is no permission for it.
+    pub(crate) namespaces: NamespaceUpdates,
+}
+
+/// What all parts of the operator share.
+pub(crate) struct Shared {
+    /// Its writes are [fenced](Leadership::fence).
+    pub(crate) client: Client,
+    pub(crate) clock: ClusterClock,
+    pub(crate) metrics: Metrics,
+    pub(crate) leadership: Leadership,
+}
+
 /// What the event loop waits for.
 pub(super) struct Inputs {
-    pub(super) objects: BoxStream<'static, (Scope, WatchUpdate<StoredObject>)>,
+    pub(super) objects: ObjectUpdates,
     pub(super) pods: PodUpdates,
     /// The list of older failures, while it is under way.
     pub(super) backfill: Option<PodUpdates>,

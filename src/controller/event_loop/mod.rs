@@ -2,7 +2,6 @@
 
 mod answers;
 mod inputs;
-mod leading;
 mod objects;
 
 use std::time::Duration;
@@ -31,16 +30,15 @@ use crate::{
 use super::{
     events::{EventPublisher, notice_event},
     objects::Objects,
-    pattern_checks::PatternChecks,
     queue::WorkQueue,
     reconciler::{Concerned, NewStatus, Outcome, Reconciled, Reconciler},
     schedule::{REFRESH_INTERVAL, duration_until, until_check},
-    sources::{Shared, Sources},
     status::StatusWrite,
     tasks::Tasks,
     watch_health::Scope,
 };
 use inputs::{Input, Inputs, let_others_run, until};
+pub(crate) use inputs::{Shared, Sources};
 
 /// The longest time for which objects are reconciled before other events are handled, and the other way round. One
 /// reconcile or event may exceed it.
@@ -63,7 +61,6 @@ pub(crate) struct Controller {
     queue: WorkQueue,
     reconciler: Reconciler,
     tasks: Tasks,
-    pattern_checks: PatternChecks,
     event_publisher: EventPublisher,
     dispatcher: Dispatcher,
     metrics: Metrics,
@@ -87,10 +84,9 @@ impl Controller {
             clock,
             check_interval: timings.check_interval,
             own_namespace_only: config.own_namespace_only,
-            objects: Objects::new(scopes.len()),
+            objects: Objects::new(scopes.iter().cloned()),
             queue: WorkQueue::new(now, timings),
             reconciler: Reconciler::new(scopes, log_reader.concurrency(), metrics.clone(), now),
-            pattern_checks: PatternChecks::default(),
             event_publisher: EventPublisher::new(client.clone(), leadership.clone()),
             tasks: Tasks::new(client, log_reader),
             dispatcher,
@@ -319,7 +315,7 @@ impl Controller {
             }
             return;
         }
-        if object.is_being_checked {
+        if object.patterns_awaited.is_some() {
             // The end of the check marks it dirty.
             if let Some(schedule) = self.queue.schedule(key) {
                 schedule.pause();

@@ -1,32 +1,30 @@
-//! Handles changes of Orchestr objects.
+//! Handles changes of Orchestr objects, and begins and ends the time in which this replica leads.
 
 use tokio::time::Instant;
 
 use crate::{
     api::{NamespacedName, StoredObject},
+    leader::Role,
+    settings::Settings,
     spec_error::SpecError,
     watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
-    super::{object::Object, observed::settings, pattern_checks::PatternCheck, watch_health::Scope},
+    super::{object::Object, pattern_checks::PatternCheck, watch_health::Scope},
     Controller,
 };
 
 impl Controller {
     pub(super) fn on_object(&mut self, scope: Scope, update: WatchUpdate<StoredObject>) {
-        if update.is_of_object() || matches!(update, WatchUpdate::Synced | WatchUpdate::CaughtUp) {
-            self.objects.access_granted(&scope);
-        }
         self.objects.note_watch(&scope, &update, Instant::now());
         match update {
-            WatchUpdate::Relisting => self.objects.begin_list(&scope),
             WatchUpdate::Listed(object) => {
-                self.objects.add_listed(object.key.clone());
+                self.objects.add_listed(&scope, object.key.clone());
                 self.observe(object);
             }
             WatchUpdate::Synced => {
-                for key in self.objects.end_list(scope) {
+                for key in self.objects.end_list(&scope) {
                     self.forget(&key);
                 }
             }
@@ -35,10 +33,9 @@ impl Controller {
             WatchUpdate::Denied(refusal) => {
                 self.metrics.watch_failed("orchestrs");
                 tracing::error!(refusal, "not allowed to watch Orchestr objects");
-                self.objects.access_denied(scope);
                 self.update_synced();
             }
-            WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
+            WatchUpdate::Relisting | WatchUpdate::Behind | WatchUpdate::CaughtUp => {}
             WatchUpdate::WentBack => {
                 tracing::warn!("{WENT_BACK}: Orchestr objects are listed again");
                 self.metrics.watch_failed("orchestrs");
@@ -76,8 +73,8 @@ impl Controller {
         if is_spec_changed {
             object.generation = observed.generation;
             object.changed_after = changed_after;
-            object.settings = settings(&observed, self.own_namespace_only).map(Into::into);
-            let check = self.pattern_checks.start(&key, object);
+            object.settings = Settings::observed(&observed, self.own_namespace_only).map(Into::into);
+            let check = PatternCheck::begin(&key, object);
             check.into_iter().for_each(|check| self.tasks.check_patterns(check));
             self.queue.forget_failures(&key);
             if let Some(view) = object.view.take() {
@@ -105,7 +102,6 @@ impl Controller {
         self.dispatcher.forget(key);
         let Some(object) = self.objects.remove(key) else { return };
         tracing::info!(namespace = key.namespace, name = key.name, "stopped watching Orchestr");
-        self.pattern_checks.forget(key);
         self.metrics.object_withdrawn(key);
         if let Some(view) = object.view {
             self.reconciler.remove_view(view);
@@ -116,14 +112,38 @@ impl Controller {
 
     /// The patterns of a version of an object were compiled. If one is wrong, texts are withheld.
     pub(super) fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
-        let next = self.pattern_checks.ended(&check.key.namespace);
-        next.into_iter().for_each(|check| self.tasks.check_patterns(check));
         let is_same = |object: &&mut Object| object.uid == check.uid && object.generation == check.generation;
         let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
-        object.is_being_checked = false;
+        object.patterns_awaited = None;
         if let Err(error) = result {
             object.withhold_texts(error);
         }
         self.queue.mark_dirty(&check.key, now);
+    }
+
+    /// Returns whether this replica begins to lead. The caller then opens the watches of objects again: their list contains
+    /// what the leader before has written last, and each object resumes from it. The watches of pods stay open.
+    pub(super) fn set_role(&mut self, role: Role) -> bool {
+        let term = match role {
+            Role::Follower { .. } => None,
+            Role::Leader { term } => Some(term),
+        };
+        self.metrics.set_leader(term.is_some());
+        // Without a leader, as in an outage, the incidents stay: they have not ended. The next leader reports them.
+        if matches!(role, Role::Follower { is_led: true }) {
+            self.objects.keys().for_each(|key| self.metrics.object_withdrawn(key));
+        }
+        if self.term == term {
+            return false;
+        }
+        if self.term.is_some() {
+            // Requests under way end by themselves, because they are fenced.
+            self.dispatcher.stand_down();
+        }
+        if term.is_some() {
+            self.reconciler.begin_term(Instant::now(), self.clock.now());
+        }
+        self.term = term;
+        term.is_some()
     }
 }

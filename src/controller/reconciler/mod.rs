@@ -27,12 +27,11 @@ use crate::{
 };
 
 use super::{
-    backfill::Backfill,
     event_lists::EventListQuery,
     evidence::Evidence,
     jobs::Jobs,
     log_requests::LogRequests,
-    lookback::{self, Lookback},
+    lookback::{self, Backfill, Lookback},
     masked_texts::{MaskRequest, MaskedTexts},
     namespaces::Namespaces,
     object::Object,

@@ -1,19 +1,21 @@
 //! Publishes Kubernetes events about an object when problems begin and end, for `kubectl describe orchestr`. Events are
 //! limited in rate and not retried, because the status holds the same information.
 
-mod recorder;
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
-
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client,
-    runtime::events::{Event, EventType},
+    runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use tokio::{
-    sync::mpsc,
-    task::JoinHandle,
+    sync::Semaphore,
+    task::JoinSet,
     time::{Instant, timeout},
 };
 
@@ -26,8 +28,7 @@ use crate::{
     spec_error::SpecError,
 };
 
-use self::recorder::BoundedRecorder;
-use super::write_error::WriteError;
+use super::status::WriteError;
 
 /// The API limits a note to 1 kB.
 const NOTE_LIMIT: usize = 1000;
@@ -46,16 +47,22 @@ const NAMESPACE_BURST: Duration = Duration::from_secs(6 * 49);
 const LOGGED: usize = 8;
 
 /// How many objects' events may wait to be published, and for how many objects they are published concurrently.
-const QUEUE: usize = 256;
+const WAITING: usize = 256;
 const CONCURRENCY: usize = 4;
 /// How long it may take to publish one event.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Publishes events in a task of its own.
-#[derive(Debug)]
+const CONTROLLER: &str = "orchestr";
+/// How many events a recorder of kube gets before another one replaces it. It keeps each event for six minutes, so that who
+/// creates and deletes objects all the time would fill the memory with events about them.
+const REMEMBERED: usize = 512;
+
+/// Publishes events in tasks of their own.
 pub(super) struct EventPublisher {
-    queue: Option<mpsc::Sender<(ObjectReference, Vec<Event>)>>,
-    task: JoinHandle<()>,
+    recorder: Arc<BoundedRecorder>,
+    leadership: Leadership,
+    permits: Arc<Semaphore>,
+    tasks: JoinSet<()>,
     rates: Rates,
     /// How many events were dropped since this was last logged, by namespace.
     dropped: HashMap<String, usize>,
@@ -70,40 +77,39 @@ pub(super) struct EventLimiter {
 }
 
 impl EventPublisher {
-    /// Starts the task.
     pub(super) fn new(client: Client, leadership: Leadership) -> Self {
-        let recorder = Arc::new(BoundedRecorder::new(client));
-        let (queue, queued) = mpsc::channel(QUEUE);
-        let queued = stream::unfold(queued, async |mut queued| Some((queued.recv().await?, queued)));
-        let task = tokio::spawn(queued.for_each_concurrent(
-            CONCURRENCY,
-            move |(reference, events): (ObjectReference, Vec<Event>)| {
-                let (recorder, leadership) = (Arc::clone(&recorder), leadership.clone());
-                async move {
-                    // The events of a replica that leads no longer are dropped.
-                    for event in events.into_iter().take_while(|_| leadership.is_held()) {
-                        publish_one(&recorder, &reference, &event).await;
-                    }
-                }
-            },
-        ));
-        Self { queue: Some(queue), task, rates: Rates::default(), dropped: HashMap::new() }
+        Self {
+            recorder: Arc::new(BoundedRecorder::new(client)),
+            leadership,
+            permits: Arc::new(Semaphore::new(CONCURRENCY)),
+            tasks: JoinSet::new(),
+            rates: Rates::default(),
+            dropped: HashMap::new(),
+        }
     }
 
-    /// Queues an object's events, to be published in this order. Returns how many were dropped, because its namespace has had
-    /// its share or the queue is full.
+    /// Publishes an object's events in this order. Returns how many were dropped, because its namespace has had its share or
+    /// too many wait.
     #[must_use]
     pub(super) fn publish(&mut self, key: &NamespacedName, uid: &str, mut events: Vec<Event>, now: Instant) -> usize {
+        while self.tasks.try_join_next().is_some() {}
         let count = events.len();
-        let mut take = || self.rates.take(&key.namespace, NAMESPACE_INTERVAL, NAMESPACE_BURST, now);
-        let queued = (0..count).take_while(|_| take()).count();
-        events.truncate(queued);
-        let is_queued = |queue: &mpsc::Sender<_>| queue.try_send((reference(key, uid), events)).is_ok();
-        let is_queued = queued == 0 || self.queue.as_ref().is_some_and(is_queued);
-        let dropped = if is_queued { count - queued } else { count };
+        let is_full = self.tasks.len() >= WAITING;
+        let mut take = || !is_full && self.rates.take(&key.namespace, NAMESPACE_INTERVAL, NAMESPACE_BURST, now);
+        events.truncate((0..count).take_while(|_| take()).count());
+        let dropped = count - events.len();
         if dropped > 0 {
             *self.dropped.entry(key.namespace.clone()).or_default() += dropped;
         }
+        let (recorder, leadership) = (Arc::clone(&self.recorder), self.leadership.clone());
+        let (reference, permits) = (reference(key, uid), Arc::clone(&self.permits));
+        self.tasks.spawn(async move {
+            let _permit = permits.acquire().await;
+            // The events of a replica that leads no longer are dropped.
+            for event in events.into_iter().take_while(|_| leadership.is_held()) {
+                publish_one(&recorder, &reference, &event).await;
+            }
+        });
         dropped
     }
 
@@ -114,11 +120,9 @@ impl EventPublisher {
         }
     }
 
-    /// Waits until all queued events are published. Later ones are dropped.
+    /// Waits until all events are published.
     pub(super) async fn finish(&mut self) {
-        self.queue = None;
-        // The task ends when its queue is closed and empty.
-        let _ = (&mut self.task).await;
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -141,6 +145,43 @@ async fn publish_one(recorder: &BoundedRecorder, reference: &ObjectReference, ev
         }
         Err(_) => tracing::warn!(namespace, name, "could not record an event in time"),
     }
+}
+
+/// A recorder of kube that does not remember all events.
+struct BoundedRecorder {
+    client: Client,
+    /// The recorder, and how many events it got.
+    recorder: Mutex<(Recorder, usize)>,
+}
+
+impl BoundedRecorder {
+    fn new(client: Client) -> Self {
+        let recorder = Mutex::new((new_recorder(&client), 0));
+        Self { client, recorder }
+    }
+
+    /// Creates an event, or counts it if it is known.
+    async fn publish(&self, event: &Event, about: &ObjectReference) -> Result<(), kube::Error> {
+        match self.recorder(REMEMBERED).publish(event, about).await {
+            // It was known, and has been deleted since. The recorder would try to count it for six minutes.
+            Err(kube::Error::Api(status)) if status.is_not_found() => self.recorder(0).publish(event, about).await,
+            result => result,
+        }
+    }
+
+    /// The recorder for the next event: another one if it got `most` events.
+    fn recorder(&self, most: usize) -> Recorder {
+        let mut current = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.1 >= most {
+            *current = (new_recorder(&self.client), 0);
+        }
+        current.1 += 1;
+        current.0.clone()
+    }
+}
+
+fn new_recorder(client: &Client) -> Recorder {
+    Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None })
 }
 
 impl EventLimiter {
@@ -375,5 +416,15 @@ mod tests {
         long.reason = "é".repeat(2000);
         let event = incident_event(EventType::Warning, &long, Some(&"é".repeat(2000)), 3);
         assert!(event.note.unwrap().len() <= NOTE_LIMIT && event.reason.len() <= REASON_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn a_recorder_is_replaced_before_it_remembers_many_events() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let recorder = BoundedRecorder::new(client);
+        for _ in 0..10 * REMEMBERED {
+            recorder.recorder(REMEMBERED);
+            assert!(recorder.recorder.lock().unwrap().1 <= REMEMBERED);
+        }
     }
 }
