@@ -321,35 +321,18 @@ fn clip(text: &str, limit: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::Owner;
 
     fn incident(name: &str) -> Incident {
-        Incident {
-            key: name.to_owned(),
-            namespace: "shop".to_owned(),
-            owner: Owner { kind: "Deployment".to_owned(), name: name.to_owned() },
-            container: "app".to_owned(),
-            kind: crate::api::ProblemKind::Crash,
-            reason: "OOMKilled".to_owned(),
-            cause: crate::api::Cause::OutOfMemory,
-            message: String::new(),
-            log_line: "a line of the log".to_owned(),
-            hint: String::new(),
-            pods: 3,
-            most_pods: 0,
-            of: 0,
-            revision: None,
-            since: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
-            since_at_latest: false,
-            example_pods: vec![format!("{name}-1")],
-            controllers: Vec::new(),
-            severity: None,
-            team: String::new(),
-            runbook: String::new(),
-            dashboard: String::new(),
-            invalid_annotations: Vec::new(),
-        }
+        let incident = json!({
+            "key": name, "namespace": "shop", "owner": {"kind": "Deployment", "name": name}, "container": "app",
+            "kind": "Crash", "reason": "OOMKilled", "cause": "OutOfMemory", "logLine": "a line of the log", "pods": 3,
+            "since": "2026-11-01T10:00:00Z", "examplePods": [format!("{name}-1")],
+        });
+        serde_json::from_value(incident).unwrap()
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Asks for the logs that statuses show, on behalf of objects.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -22,9 +19,6 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct LogRequests {
     store: TailStore,
-    askers: HashMap<NamespacedName, Asker>,
-    /// Their namespaces, each stored once.
-    namespaces: HashSet<Arc<str>>,
     /// Whether a task may have become ready to start.
     may_have_work: bool,
 }
@@ -51,27 +45,7 @@ impl LogRequests {
     pub(super) fn new(concurrency: usize) -> Self {
         let limits = StoreLimits::default();
         let reads = QueueLimits { running: concurrency, ..limits.reads };
-        Self {
-            store: TailStore::new(StoreLimits { reads, ..limits }),
-            askers: HashMap::new(),
-            namespaces: HashSet::new(),
-            may_have_work: false,
-        }
-    }
-
-    /// The object that asks, by its name.
-    pub(super) fn asker(&mut self, object: &NamespacedName) -> Asker {
-        if let Some(asker) = self.askers.get(object) {
-            return asker.clone();
-        }
-        let namespace = self.namespaces.get(object.namespace.as_str()).cloned().unwrap_or_else(|| {
-            let namespace: Arc<str> = object.namespace.as_str().into();
-            self.namespaces.insert(Arc::clone(&namespace));
-            namespace
-        });
-        let asker = Asker { object: Arc::new(object.clone()), namespace };
-        self.askers.insert(object.clone(), asker.clone());
-        asker
+        Self { store: TailStore::new(StoreLimits { reads, ..limits }), may_have_work: false }
     }
 
     /// The log that explains a container's problem, or why it is missing. Absent until it was read.
@@ -140,7 +114,5 @@ impl LogRequests {
     /// Forgets logs that no object has asked for since the sweep before the last one.
     pub(super) fn sweep(&mut self) {
         self.store.sweep();
-        self.askers.retain(|_, asker| Arc::strong_count(&asker.object) > 1);
-        self.namespaces.retain(|namespace| Arc::strong_count(namespace) > 1);
     }
 }

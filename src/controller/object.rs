@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::{
     api::{Incident, OrchestrStatus, StoredObject, WebhookStatus, condition},
     index::ViewId,
+    logs::Asker,
     report::{Gap, KnownStatus, OmittedIncidents, Step, Tracker, transitions},
     settings::Settings,
     spec_error::SpecError,
@@ -28,6 +29,8 @@ const TEXT_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) uid: String,
+    /// Asks for logs on its behalf.
+    pub(super) asker: Asker,
     /// The generation that `settings` were read from.
     pub(super) generation: i64,
     /// When the generation before was last known to be the present one.
@@ -85,6 +88,7 @@ impl Object {
         let gap = Gap::before_start(status.as_ref().map(KnownStatus::head));
         Self {
             uid: observed.uid.clone(),
+            asker: Asker { object: Arc::new(observed.key.clone()), namespace: observed.key.namespace.as_str().into() },
             generation: observed.generation,
             changed_after: now,
             settings: Err(SpecError::AlertsNotSet),

@@ -15,11 +15,9 @@ use super::object::Object;
 #[derive(Clone, Debug)]
 pub(super) struct PatternCheck {
     pub(super) key: NamespacedName,
-    pub(super) uid: String,
-    pub(super) generation: i64,
     patterns: Vec<Pattern>,
-    /// Gone if the object has other patterns by now, or is gone.
-    wanted: Weak<()>,
+    /// Gone if the object has other settings by now, or is gone.
+    awaited: Weak<()>,
 }
 
 impl PatternCheck {
@@ -34,15 +32,20 @@ impl PatternCheck {
             }
             return None;
         }
-        let (key, uid, awaited) = (key.clone(), object.uid.clone(), Arc::new(()));
-        let (patterns, wanted) = (patterns.clone(), Arc::downgrade(&awaited));
+        let awaited = Arc::new(());
+        let check = Self { key: key.clone(), patterns: patterns.clone(), awaited: Arc::downgrade(&awaited) };
         object.patterns_awaited = Some(awaited);
-        Some(Self { key, uid, generation: object.generation, patterns, wanted })
+        Some(check)
+    }
+
+    /// Whether the object still waits for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.strong_count() > 0
     }
 
     /// Checks that the patterns are valid. This may take a tenth of a second.
     pub(super) fn run(&self) -> Result<(), SpecError> {
-        if self.wanted.strong_count() == 0 { Ok(()) } else { check_patterns(&self.patterns) }
+        if self.is_awaited() { check_patterns(&self.patterns) } else { Ok(()) }
     }
 
     /// The result if they could not be compiled.
@@ -74,9 +77,10 @@ mod tests {
             PatternCheck::begin(&NamespacedName::new("team", "cluster"), &mut object).unwrap()
         };
         let (first, second) = (begin("[0-9"), begin("[a-z"));
+        assert!(!first.is_awaited() && second.is_awaited());
         assert!(first.run().is_ok(), "nothing is compiled that nobody waits for");
         assert!(second.run().is_err_and(|error| error.to_string().starts_with("spec.logs.redactPatterns[0]: ")));
         drop(object);
-        assert!(second.run().is_ok());
+        assert!(!second.is_awaited() && second.run().is_ok());
     }
 }

@@ -130,9 +130,10 @@ impl Tracker {
                     self.incident_before(&identity, &resumed).unwrap_or_else(|| problem.begin(finding))
                 });
                 incident.add(&problem, finding);
-                let earlier = || resumed.find(&identity)?.cause.as_ref();
-                let earlier = self.incident(&identity).and_then(|own| own.explanation.as_deref()).or_else(earlier);
-                causes.add(problem.incident, &finding.explanation, earlier);
+                causes.add(problem.incident, &finding.explanation, || {
+                    let known = self.incidents.get(&problem.incident).and_then(|own| own.explanation.as_deref());
+                    known.or_else(|| resumed.find(&identity)?.cause.as_ref())
+                });
             }
             pods.push((pod.uid, seconds(finding.since), problem));
             !is_ignored

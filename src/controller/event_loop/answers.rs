@@ -23,12 +23,12 @@ impl Controller {
             }
             TaskResult::LogRead { instance, result } => {
                 self.metrics.log_read(result.as_str());
-                for key in self.reconciler.log_read(&instance, result, now) {
+                for key in self.reconciler.log_requests.read_ended(&instance, result, now) {
                     self.queue.log_arrived(&key, now);
                 }
             }
             TaskResult::LogRedacted(result) => {
-                for key in self.reconciler.log_redacted(*result) {
+                for key in self.reconciler.log_requests.redacted(*result) {
                     self.queue.log_arrived(&key, now);
                 }
             }
@@ -58,7 +58,7 @@ impl Controller {
             }
             TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
             TaskResult::TextsMasked(answer) => {
-                for object in self.reconciler.texts_masked(answer) {
+                for object in self.reconciler.masked_texts.answered(answer) {
                     self.queue.log_arrived(&object, now);
                 }
             }

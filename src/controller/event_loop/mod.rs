@@ -221,7 +221,7 @@ impl Controller {
     /// When [`start_due_work`](Self::start_due_work) has something to do, unless an event comes before.
     fn work_due(&self) -> Option<Instant> {
         self.term?;
-        let due = [self.queue.next_due(Instant::now()), self.reconciler.workloads_due()];
+        let due = [self.queue.next_due(Instant::now()), self.reconciler.workloads.next_due()];
         due.into_iter().flatten().min()
     }
 
@@ -232,7 +232,7 @@ impl Controller {
             return;
         }
         let now = Instant::now();
-        for query in self.reconciler.take_due_workloads(now) {
+        for query in self.reconciler.workloads.take_due(now) {
             self.tasks.read_workload(query);
         }
         while now.elapsed() < TURN {
@@ -250,7 +250,7 @@ impl Controller {
         if self.term.is_none() {
             return;
         }
-        let (reads, redactions) = self.reconciler.take_due_logs(now, |node| self.tasks.log_permit(node));
+        let (reads, redactions) = self.reconciler.log_requests.take_due(now, |node| self.tasks.log_permit(node));
         reads.into_iter().for_each(|read| self.tasks.read_log(read));
         redactions.into_iter().for_each(|redaction| self.tasks.redact(redaction));
     }
@@ -269,9 +269,9 @@ impl Controller {
     }
 
     fn update_synced(&self) {
-        let is_synced = self.reconciler.is_synced(Instant::now()) && self.objects.are_accessible();
+        let is_synced = self.reconciler.watch_health.is_synced(Instant::now()) && self.objects.are_accessible();
         self.metrics.set_synced(is_synced);
-        self.metrics.set_unreadable_namespaces(self.reconciler.unreadable_namespaces());
+        self.metrics.set_unreadable_namespaces(self.reconciler.watch_health.unreadable_namespaces());
     }
 
     fn on_events(&mut self, updates: Vec<(Scope, WatchUpdate<WatchedEvent>)>) {

@@ -112,8 +112,7 @@ impl Controller {
 
     /// The patterns of a version of an object were compiled. If one is wrong, texts are withheld.
     pub(super) fn on_patterns_checked(&mut self, check: &PatternCheck, result: Result<(), SpecError>, now: Instant) {
-        let is_same = |object: &&mut Object| object.uid == check.uid && object.generation == check.generation;
-        let Some(object) = self.objects.get_mut(&check.key).filter(is_same) else { return };
+        let Some(object) = self.objects.get_mut(&check.key).filter(|_| check.is_awaited()) else { return };
         object.patterns_awaited = None;
         if let Err(error) = result {
             object.withhold_texts(error);

@@ -56,14 +56,14 @@ const CUT_TEXTS: &str = "some messages are masked whole, because spec.logs.redac
 pub(super) struct Reconciler {
     index: Index,
     views: HashMap<ViewId, NamespacedName>,
-    watch_health: WatchHealth,
+    pub(super) watch_health: WatchHealth,
     lookback: Lookback,
     jobs: Jobs,
     evidence: Evidence,
     namespaces: Namespaces,
-    workloads: Workloads,
-    log_requests: LogRequests,
-    masked_texts: MaskedTexts,
+    pub(super) workloads: Workloads,
+    pub(super) log_requests: LogRequests,
+    pub(super) masked_texts: MaskedTexts,
     rollouts: Rollouts,
     placement: Placement,
     terminations: Terminations,
@@ -194,16 +194,6 @@ impl Reconciler {
     /// Whether all pods must be listed once more, because older failures matter now than were kept. Resets the flag.
     pub(super) fn take_needs_backfill(&mut self) -> bool {
         std::mem::take(&mut self.needs_backfill)
-    }
-
-    /// How many namespaces may not be read.
-    pub(super) fn unreadable_namespaces(&self) -> usize {
-        self.watch_health.unreadable_namespaces()
-    }
-
-    /// Whether all pods are known.
-    pub(super) fn is_synced(&self, now: Instant) -> bool {
-        self.watch_health.is_synced(now)
     }
 
     /// All pods are being listed once more, beside the watches.
@@ -351,7 +341,7 @@ impl Reconciler {
 
         let awaited = self.namespaces.awaited_until(now);
         let policy = settings.logs.as_ref();
-        let asker = self.log_requests.asker(key);
+        let asker = object.asker.clone();
         let masking = self.masked_texts.masking(&key.namespace, policy.map(Arc::as_ref));
         let undecodable = self.index.undecodable(view);
         let input = report::Input {

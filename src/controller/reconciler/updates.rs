@@ -1,6 +1,6 @@
 //! Applies updates of pods and events and the results of reads, and finds the objects that they concern.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -11,7 +11,6 @@ use crate::{
     events::{Event, WatchedEvent},
     index::ViewId,
     jobs::{JobKey, JobReading},
-    logs::{ContainerInstance, Permit, ReadResult, Redacted, Redaction},
     namespaces::WatchedNamespace,
     placement::{PlacementKey, PlacementReading},
     pods::WatchedPod,
@@ -23,11 +22,9 @@ use super::{
     super::{
         event_lists::EventListQuery,
         evidence::NewEvidence,
-        log_requests::DueRead,
-        masked_texts::MaskAnswer,
         namespaces::NewAnnotations,
         watch_health::Scope,
-        workloads::{WorkloadKey, WorkloadQuery, WorkloadReading, is_about_missing_pods},
+        workloads::{WorkloadKey, WorkloadReading, is_about_missing_pods},
     },
     Reconciler,
 };
@@ -251,16 +248,6 @@ impl Reconciler {
         }
     }
 
-    /// When the next read of a workload is due.
-    pub(in crate::controller) fn workloads_due(&self) -> Option<Instant> {
-        self.workloads.next_due()
-    }
-
-    /// The workloads to read now.
-    pub(in crate::controller) fn take_due_workloads(&mut self, now: Instant) -> Vec<WorkloadQuery> {
-        self.workloads.take_due(now)
-    }
-
     /// Stores the result of a read of a workload. Returns the affected objects.
     pub(in crate::controller) fn workload_read(
         &mut self,
@@ -304,35 +291,6 @@ impl Reconciler {
         now: Instant,
     ) -> HashSet<NamespacedName> {
         self.placement.read(key, reading, now)
-    }
-
-    /// The logs to read and the redactions to run now. `allow` returns a permit to read from a node.
-    pub(in crate::controller) fn take_due_logs(
-        &mut self,
-        now: Instant,
-        allow: impl FnMut(&Arc<str>) -> Option<Permit>,
-    ) -> (Vec<DueRead>, Vec<Redaction>) {
-        self.log_requests.take_due(now, allow)
-    }
-
-    /// Stores the result of a read of a log. Returns the objects that wait for it no longer.
-    pub(in crate::controller) fn log_read(
-        &mut self,
-        instance: &ContainerInstance,
-        result: ReadResult,
-        now: Instant,
-    ) -> HashSet<Arc<NamespacedName>> {
-        self.log_requests.read_ended(instance, result, now)
-    }
-
-    /// Stores the result of a redaction. Returns the objects that wait for it.
-    pub(in crate::controller) fn log_redacted(&mut self, result: Redacted) -> HashSet<Arc<NamespacedName>> {
-        self.log_requests.redacted(result)
-    }
-
-    /// Stores masked texts. Returns the objects that wait for them.
-    pub(in crate::controller) fn texts_masked(&mut self, answer: MaskAnswer) -> HashSet<NamespacedName> {
-        self.masked_texts.answered(answer)
     }
 
     fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {

@@ -50,10 +50,16 @@ struct OfIncident<'a> {
 type Key = (Cause, Basis, Option<Arc<Subject>>);
 
 impl<'a> Causes<'a> {
-    /// Adds the explanation of a pod. `earlier` is that of its incident.
-    pub(super) fn add(&mut self, id: IncidentId, explanation: &Explanation, earlier: Option<&'a Explanation>) {
-        let incident = self.0.entry(id).or_insert_with(|| OfIncident { earlier, ..OfIncident::default() });
+    /// Adds the explanation of a pod. `earlier` returns that of its incident.
+    pub(super) fn add(
+        &mut self,
+        id: IncidentId,
+        explanation: &Explanation,
+        earlier: impl FnOnce() -> Option<&'a Explanation>,
+    ) {
+        let incident = self.0.entry(id).or_insert_with(|| OfIncident { earlier: earlier(), ..OfIncident::default() });
         if !is_proven(explanation.cause) {
+            let earlier = incident.earlier;
             incident.lasts |= earlier.is_some_and(|earlier| continues(earlier.cause, earlier.basis, explanation));
             return;
         }
@@ -121,7 +127,7 @@ mod tests {
         earlier: Option<&Explanation>,
     ) -> (Vec<Option<String>>, Option<String>) {
         let (mut causes, incident) = (Causes::default(), id(&["shop"]));
-        pods.clone().into_iter().for_each(|own| causes.add(incident, own, earlier));
+        pods.clone().into_iter().for_each(|own| causes.add(incident, own, || earlier));
         causes.share();
         let message = |own: Option<Arc<Explanation>>| own.map(|own| own.message.to_string());
         let of_pods = pods.into_iter().map(|own| message(causes.of_pod(incident, own))).collect();
