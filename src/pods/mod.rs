@@ -1,17 +1,15 @@
 //! The pod model, and how pods are decoded, watched and selected.
 
 mod bounds;
+mod convert;
 mod history;
-mod json;
-mod limit_range;
+mod message;
 mod pod;
-mod probe;
 pub mod protobuf;
 mod requirements;
 mod selection;
 mod texts;
 mod uid;
-mod undeclared_port;
 mod watch;
 mod watched_pod;
 
@@ -19,7 +17,6 @@ mod watched_pod;
 pub(crate) mod testing;
 
 pub(crate) use bounds::text_size;
-pub use json::{JsonPod, from_json};
 pub use pod::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, NodeTerm,
     NodeTerms, Omitted, Pod, PodCondition, Probe, Requirements, RestartPolicy, Running, StartCause, TEXT_LIMIT,
@@ -30,4 +27,7 @@ pub use selection::PodSelection;
 pub(crate) use texts::TextKind;
 pub use uid::Uid;
 pub(crate) use watch::watch_pods;
-pub use watched_pod::{DecodeError, UndecodablePod, WatchedPod};
+pub use watched_pod::{DecodeError, JsonPod, UndecodablePod, WatchedPod, from_json};
+
+#[cfg(test)]
+mod tests;

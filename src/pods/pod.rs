@@ -368,11 +368,6 @@ pub(super) fn within(mut text: String, limit: usize) -> String {
     text
 }
 
-/// The first word of a command line, whose further words may contain secrets.
-pub(super) fn first_word(text: &str) -> ArcStr {
-    text.split_whitespace().next().unwrap_or_default().into()
-}
-
 /// When a container is restarted after it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestartPolicy {
@@ -381,17 +376,6 @@ pub enum RestartPolicy {
     Always,
     OnFailure,
     Never,
-}
-
-impl RestartPolicy {
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "Always" => Some(Self::Always),
-            "OnFailure" => Some(Self::OnFailure),
-            "Never" => Some(Self::Never),
-            _ => None,
-        }
-    }
 }
 
 /// A set of exit codes.

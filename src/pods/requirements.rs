@@ -4,7 +4,11 @@ use arcstr::ArcStr;
 
 use crate::quantity::Quantity;
 
-use super::pod::{FirstNames, HostPort, NodeTerm, NodeTerms, Protocol, Requirements, Toleration, Tolerations};
+use super::{
+    convert::{first_names, pairs, text},
+    message::{self, Amount, ContainerPort, NodeSelectorRequirement, UnscheduledPodSpec, Volume, VolumeSource},
+    pod::{FirstNames, HostPort, NodeTerm, NodeTerms, Protocol, Requirements, Toleration, Tolerations},
+};
 
 /// How many terms are kept of a node selector, and of all alternatives of a node affinity together.
 const TERMS: usize = 16;
@@ -22,19 +26,19 @@ pub(super) fn matter(node: &str, phase: &str) -> bool {
 
 impl HostPort {
     /// Ports of a single address are left out: whether they collide with others depends on both addresses.
-    pub(super) fn new(port: i64, protocol: &str, address: &str) -> Option<Self> {
-        let protocol = match protocol {
-            "" | "TCP" => Protocol::Tcp,
-            "UDP" => Protocol::Udp,
-            "SCTP" => Protocol::Sctp,
+    fn new(port: &ContainerPort) -> Option<Self> {
+        let protocol = match &*port.protocol {
+            b"" | b"TCP" => Protocol::Tcp,
+            b"UDP" => Protocol::Udp,
+            b"SCTP" => Protocol::Sctp,
             _ => return None,
         };
-        let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
-        matches!(address, "" | "0.0.0.0" | "::").then_some(Self { port, protocol })
+        let number = u16::try_from(port.host_port).ok().filter(|port| *port > 0)?;
+        matches!(&*port.host_ip, b"" | b"0.0.0.0" | b"::").then_some(Self { port: number, protocol })
     }
 
-    pub(super) fn first(ports: impl Iterator<Item = Self>) -> Box<[Self]> {
-        ports.take(PORTS).collect()
+    pub(super) fn first<'a>(ports: impl Iterator<Item = &'a ContainerPort>) -> Box<[Self]> {
+        ports.filter_map(Self::new).take(PORTS).collect()
     }
 }
 
@@ -54,96 +58,92 @@ impl NodeTerms {
     }
 }
 
-/// The claim of a generic ephemeral volume.
-pub(super) fn ephemeral_claim(pod: &str, volume: &str) -> ArcStr {
-    arcstr::format!("{pod}-{volume}")
+/// The requests of a pod: the most that is needed at any time. Init containers run one after the other, beside the sidecars
+/// that were started before. A quantity that cannot be read is left out.
+fn requests(spec: &UnscheduledPodSpec) -> Vec<(ArcStr, Quantity)> {
+    let (mut sidecars, mut most) = (Vec::new(), Vec::new());
+    for container in &spec.init_containers {
+        let mut present = sidecars.clone();
+        merge(&mut present, parsed(&container.resources.requests), Quantity::plus);
+        if container.restart_policy == "Always" {
+            sidecars.clone_from(&present);
+        }
+        merge(&mut most, present, Quantity::max);
+    }
+    for container in &spec.containers {
+        merge(&mut sidecars, parsed(&container.resources.requests), Quantity::plus);
+    }
+    merge(&mut most, sidecars, Quantity::max);
+    // Where the pod as a whole has requests, those of its containers do not count.
+    merge(&mut most, parsed(&spec.resources.requests), |_, own| own);
+    merge(&mut most, parsed(&spec.overhead), Quantity::plus);
+    most.retain(|(_, quantity)| !quantity.is_zero());
+    most.shrink_to_fit();
+    most
 }
 
-/// The fields of a pod's spec, from which its requirements are computed.
-#[derive(Default)]
-pub(super) struct SpecFields {
-    pub(super) claims: FirstNames,
-    pub(super) selector: Vec<(ArcStr, ArcStr)>,
-    /// The alternatives of the required node affinity.
-    pub(super) affinity: Vec<Vec<NodeTerm>>,
-    pub(super) init_containers: Vec<ContainerRequests>,
-    pub(super) containers: Vec<ContainerRequests>,
-    /// Those of the pod as a whole.
-    pub(super) pod: Requests,
-    pub(super) overhead: Requests,
-    pub(super) tolerations: Vec<Toleration>,
+fn parsed(amounts: &[Amount]) -> impl Iterator<Item = (ArcStr, Quantity)> {
+    amounts.iter().filter_map(|own| Some((text(&own.key), Quantity::parse(&text(&own.value.string))?)))
 }
 
-/// The requests of a container.
-#[derive(Default)]
-pub(super) struct ContainerRequests {
-    pub(super) is_sidecar: bool,
-    pub(super) requests: Requests,
+fn merge(
+    requests: &mut Vec<(ArcStr, Quantity)>,
+    others: impl IntoIterator<Item = (ArcStr, Quantity)>,
+    with: impl Fn(Quantity, Quantity) -> Quantity,
+) {
+    for (resource, quantity) in others {
+        let is_full = requests.len() >= RESOURCES;
+        match requests.iter_mut().find(|(own, _)| *own == resource) {
+            Some((_, own)) => *own = with(*own, quantity),
+            None if is_full => {}
+            None => requests.push((resource, quantity)),
+        }
+    }
 }
 
-/// Quantities by resource.
-#[derive(Clone, Default)]
-pub(super) struct Requests(Vec<(ArcStr, Quantity)>);
-
-impl Requests {
-    /// A quantity that cannot be read is left out.
-    pub(super) fn push(&mut self, resource: ArcStr, quantity: &str) {
-        if let Some(quantity) = Quantity::parse(quantity) {
-            self.merge(&Self(vec![(resource, quantity)]), Quantity::plus);
-        }
+/// The claim of a volume. That of a generic ephemeral volume is named after the pod.
+fn claim(pod: &str, volume: &Volume) -> Option<ArcStr> {
+    match &volume.source {
+        VolumeSource { persistent_volume_claim: Some(claim), .. } => Some(text(&claim.claim_name)),
+        VolumeSource { ephemeral: Some(_), .. } => Some(arcstr::format!("{pod}-{}", text(&volume.name))),
+        _ => None,
     }
+}
 
-    fn merge(&mut self, others: &Self, with: impl Fn(Quantity, Quantity) -> Quantity) {
-        for (resource, quantity) in &others.0 {
-            let is_full = self.0.len() >= RESOURCES;
-            match self.0.iter_mut().find(|(own, _)| own == resource) {
-                Some((_, own)) => *own = with(*own, *quantity),
-                None if is_full => {}
-                None => self.0.push((resource.clone(), *quantity)),
-            }
-        }
-    }
+fn term(own: &NodeSelectorRequirement) -> NodeTerm {
+    NodeTerm { key: text(&own.key), operator: text(&own.operator), values: first_names(&own.values, |value| value) }
+}
 
-    /// The requests of a pod: the most that is needed at any time. Init containers run one after the other, beside the
-    /// sidecars that were started before.
-    fn of(spec: &SpecFields) -> Self {
-        let (mut sidecars, mut most) = (Self::default(), Self::default());
-        for container in &spec.init_containers {
-            let mut present = sidecars.clone();
-            present.merge(&container.requests, Quantity::plus);
-            if container.is_sidecar {
-                sidecars = present.clone();
-            }
-            most.merge(&present, Quantity::max);
-        }
-        for container in &spec.containers {
-            sidecars.merge(&container.requests, Quantity::plus);
-        }
-        most.merge(&sidecars, Quantity::max);
-        // Where the pod as a whole has requests, those of its containers do not count.
-        most.merge(&spec.pod, |_, own| own);
-        most.merge(&spec.overhead, Quantity::plus);
-        most
-    }
+fn toleration(own: &message::Toleration) -> Toleration {
+    let [key, operator, value, effect] = [&own.key, &own.operator, &own.value, &own.effect].map(|own| text(own));
+    Toleration { key, operator, value, effect }
 }
 
 impl Requirements {
-    /// Absent if the pod requires nothing.
-    pub(super) fn of(spec: SpecFields) -> Option<Box<Self>> {
-        let mut requests = Requests::of(&spec).0;
-        requests.retain(|(_, quantity)| !quantity.is_zero());
-        requests.shrink_to_fit();
+    /// What a pod of this name requires. Absent if it requires nothing.
+    pub(super) fn of(pod: &str, spec: &UnscheduledPodSpec) -> Option<Box<Self>> {
         let in_selector =
             |(key, value)| NodeTerm { key, operator: "In".into(), values: FirstNames::from_iter([value]) };
-        let selector = NodeTerms::of(spec.selector.into_iter().map(in_selector), &mut { TERMS });
+        let selector = NodeTerms::of(pairs(&spec.node_selector).into_iter().map(in_selector), &mut { TERMS });
         let mut room = TERMS;
-        let affinity = spec.affinity.into_iter().take(TERMS);
-        let affinity = affinity.map(|alternative| NodeTerms::of(alternative.into_iter(), &mut room)).collect();
-        let mut tolerations = Tolerations { first: spec.tolerations, more: 0 };
-        tolerations.more = tolerations.first.len().saturating_sub(TOLERATIONS).try_into().unwrap_or(u32::MAX);
-        tolerations.first.truncate(TOLERATIONS);
-        tolerations.first.shrink_to_fit();
-        let requirements = Self { selector, affinity, requests, claims: spec.claims, tolerations };
+        let required = &spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution;
+        let affinity = required
+            .node_selector_terms
+            .iter()
+            .take(TERMS)
+            .map(|own| NodeTerms::of(own.match_expressions.iter().chain(&own.match_fields).map(term), &mut room));
+        let more = spec.tolerations.len().saturating_sub(TOLERATIONS);
+        let tolerations = Tolerations {
+            first: spec.tolerations.iter().take(TOLERATIONS).map(toleration).collect(),
+            more: more.try_into().unwrap_or(u32::MAX),
+        };
+        let requirements = Self {
+            selector,
+            affinity: affinity.collect(),
+            requests: requests(spec),
+            claims: spec.volumes.iter().filter_map(|volume| claim(pod, volume)).collect(),
+            tolerations,
+        };
         (requirements != Self::default()).then(|| Box::new(requirements))
     }
 }

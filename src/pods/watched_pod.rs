@@ -1,8 +1,21 @@
 //! A pod as a list or watch returns it: decoded, or at least named.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use super::{Pod, Uid, pod::LIST_LIMIT};
+use bytes::Bytes;
+use k8s_openapi::{NamespaceResourceScope, api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use prost::Message;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use super::{
+    Pod, Requirements, Uid,
+    convert::text,
+    message::{self, Outline, OutlineMeta, UnscheduledPod},
+    pod::LIST_LIMIT,
+    requirements,
+};
 
 /// An item of a list or watch. A pod that cannot be decoded does not fail the whole list.
 #[derive(Clone, Debug)]
@@ -12,10 +25,118 @@ pub struct WatchedPod {
     pub resource_version: String,
 }
 
+/// Decodes one pod from JSON.
+///
+/// # Errors
+/// When the text is not JSON, or a field that is used has another type than the API defines.
+pub fn from_json(json: &str) -> Result<Pod, DecodeError> {
+    convert(&serde_json::from_str(json)?, || serde_json::from_str(json).ok())
+}
+
+/// From text in JSON, or from a [`serde_json::Value`].
+impl<'de> Deserialize<'de> for Pod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_json(Box::<RawValue>::deserialize(deserializer)?.get()).map_err(D::Error::custom)
+    }
+}
+
+/// Converts a pod, and if it is not scheduled, what is read of it in a second pass. That matters only for explanations, so
+/// it may be missing.
+fn convert(message: &message::Pod, unscheduled: impl FnOnce() -> Option<UnscheduledPod>) -> Result<Pod, DecodeError> {
+    let mut pod = Pod::from(message);
+    if requirements::matter(&pod.node, &pod.phase) {
+        pod.requirements = unscheduled().and_then(|unscheduled| Requirements::of(&pod.name, &unscheduled.spec));
+    }
+    pod.bounded()
+}
+
 impl WatchedPod {
+    /// Decodes a pod from protobuf. One that is malformed is still named if its metadata precedes the problem, so that it
+    /// does not fail the whole list.
+    pub(super) fn from_protobuf(raw: Bytes) -> Self {
+        let mut message = message::Pod::default();
+        let merged = message.merge(raw.clone()).map_err(|_| DecodeError::Protobuf);
+        let pod = merged.and_then(|()| convert(&message, || UnscheduledPod::decode(raw).ok()));
+        Self::new(pod, &message.metadata.outline())
+    }
+
+    /// Decodes a pod from JSON. One that is malformed is named by its metadata.
+    ///
+    /// # Errors
+    /// When the metadata cannot be decoded either.
+    fn from_json(json: &str) -> Result<Self, serde_json::Error> {
+        let (pod, names) = match serde_json::from_str::<message::Pod>(json) {
+            Ok(message) => (convert(&message, || serde_json::from_str(json).ok()), message.metadata.outline()),
+            Err(error) => (Err(error.into()), serde_json::from_str::<Outline>(json)?.metadata),
+        };
+        Ok(Self::new(pod, &names))
+    }
+
+    fn new(pod: Result<Pod, DecodeError>, names: &OutlineMeta) -> Self {
+        let pod = pod.map(Box::new).map_err(|error| UndecodablePod {
+            uid: Uid::from_text(&text(&names.uid)),
+            namespace: text(&names.namespace).to_string(),
+            name: text(&names.name).to_string(),
+            error,
+        });
+        Self { pod, resource_version: text(&names.resource_version).to_string() }
+    }
+
     #[must_use]
     pub fn uid(&self) -> Uid {
         self.pod.as_ref().map_or_else(|pod| pod.uid, |pod| pod.uid)
+    }
+}
+
+impl<'de> Deserialize<'de> for WatchedPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Self::from_json(raw.get()).map_err(|_| D::Error::custom("an object without metadata"))
+    }
+}
+
+/// A [`WatchedPod`] as the object type of kube's requests.
+#[derive(Clone, Debug)]
+pub struct JsonPod {
+    pub pod: WatchedPod,
+    /// Holds nothing but the resource version, from which a watch resumes.
+    meta: ObjectMeta,
+}
+
+impl<'de> Deserialize<'de> for JsonPod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pod = WatchedPod::deserialize(deserializer)?;
+        let meta = ObjectMeta { resource_version: Some(pod.resource_version.clone()), ..ObjectMeta::default() };
+        Ok(Self { pod, meta })
+    }
+}
+
+impl Resource for JsonPod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        core::Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        core::Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        core::Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        core::Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod from_now;
 pub(crate) mod json;
 mod json_page;
 pub mod list_watch;
+pub(crate) mod message;
 pub(crate) mod metadata;
 pub(crate) mod protobuf;
 mod update;

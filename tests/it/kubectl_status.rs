@@ -201,7 +201,26 @@ async fn columns_of_constructed_pods_match_kubectl() {
 fn with_probes_and_gates() -> Case {
     case("probes-and-gates").app(running("app", 5)).with(|pod| {
         pod["metadata"]["finalizers"] = json!([]);
+        pod["metadata"]["annotations"] = json!({
+            "kopf.dev/ignore": "true", "kopf.dev/team": "web",
+            "kubernetes.io/limit-ranger": "LimitRanger plugin set: memory limit for container app",
+        });
         let spec = &mut pod["spec"];
+        spec["nodeSelector"] = json!({"disk": "ssd"});
+        spec["resources"] = json!({"requests": {"memory": "2Gi"}});
+        spec["tolerations"] =
+            json!([{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}, {"operator": "Exists"}]);
+        spec["affinity"] =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
+                "matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a", "b"]}],
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-9"]}],
+            }]}}});
+        spec["volumes"] = json!([
+            {"name": "data", "persistentVolumeClaim": {"claimName": "db"}},
+            {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+            }}}},
+        ]);
         spec["nodeName"] = Value::Null;
         spec["terminationGracePeriodSeconds"] = 7.into();
         spec["imagePullSecrets"] = json!([{"name": "regcred"}]);
@@ -212,17 +231,20 @@ fn with_probes_and_gates() -> Case {
             "startupProbe": {"grpc": {"port": 9000}, "terminationGracePeriodSeconds": 3},
             "livenessProbe": {"tcpSocket": {"port": "sql", "host": "127.0.0.1"}},
             "readinessProbe": {"exec": {"command": ["pg_isready", "-p", "hunter2"]}, "periodSeconds": 3},
-            "ports": [{"name": "sql", "containerPort": 5432}],
+            "ports": [{"name": "sql", "containerPort": 5432}], "lifecycle": {"preStop": {"sleep": {"seconds": 1}}},
         }]);
         let app = &mut spec["containers"][0];
         app["command"] = json!(["/app/srv", "--password=x"]);
         app["args"] = json!(["serve"]);
         app["resources"] = json!({"limits": {"memory": "512Mi"}});
+        app["resizePolicy"] = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
         app["livenessProbe"] = json!({"httpGet": {"port": 8080}, "initialDelaySeconds": 30, "failureThreshold": 6});
         app["readinessProbe"] =
             json!({"httpGet": {"port": "web", "path": "/ready", "scheme": "HTTPS"}, "timeoutSeconds": 4});
         app["startupProbe"] = json!({"grpc": {"port": 9000, "service": "start"}});
-        app["ports"] = json!([{"name": "web", "containerPort": 8443}]);
+        app["ports"] = json!([
+            {"name": "web", "containerPort": 8443}, {"containerPort": 53, "hostPort": 5353, "protocol": "UDP"},
+        ]);
     })
 }
 
@@ -236,7 +258,19 @@ async fn decodes_probes_and_gates_alike_from_json_and_protobuf() {
     assert_eq!((pod.termination_grace, pod.has_pull_secrets), (Some(7), true));
     assert_eq!(pod.scheduling_gates.first(), ["example.com/quota"]);
     assert_eq!(pod.readiness_gates, ["example.com/registered"]);
+    assert!(pod.ignored && pod.ownership.as_ref().is_some_and(|own| own.team == "web"));
+    let required = pod.requirements.as_deref().unwrap();
+    let terms = [&required.selector, &required.affinity[0]].map(|terms| terms.first.iter().map(ToString::to_string));
+    let terms: Vec<_> = terms.into_iter().flatten().collect();
+    assert_eq!(terms, ["disk=ssd", "zone notin (a, b)", "metadata.name=node-9"]);
+    assert_eq!(required.claims.to_string(), "db, probes-and-gates-tmp");
+    assert!(required.requests.iter().any(|(name, amount)| name == "memory" && amount.to_string() == "2Gi"));
+    let toleration = &required.tolerations.first[0];
+    let toleration = [&toleration.key, &toleration.operator, &toleration.value, &toleration.effect];
+    assert_eq!(toleration, ["gpu", "Equal", "a", "NoSchedule"]);
+    assert_eq!(pod.host_ports.iter().map(ToString::to_string).collect::<Vec<_>>(), ["5353/UDP"]);
     let [mesh, app] = [&pod.init_containers[0], &pod.containers[0]];
+    assert!(mesh.has_pre_stop && app.restarts_on_resize && app.has_limit_of_range && app.memory_limit == "512Mi");
     assert_eq!((&*mesh.image, &*mesh.command, &*app.command), ("example/mesh:2", "proxy", "/app/srv"));
     let shown = |spec: &ContainerSpec| {
         [&spec.startup_probe, &spec.liveness_probe, &spec.readiness_probe].map(|probe| {

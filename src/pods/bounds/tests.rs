@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     diagnosis::{Facts, Health, Thresholds, assess, ready_counts},
-    pods::{from_json, protobuf::decode_json_as_protobuf},
+    pods::{from_json, testing::decode_json_as_protobuf},
 };
 
 /// About as large as etcd accepts: 1.5 MiB.

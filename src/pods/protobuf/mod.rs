@@ -1,12 +1,5 @@
 //! Lists and watches pods in protobuf.
 
-mod convert;
-#[cfg(test)]
-mod encode;
-mod fields;
-mod message;
-mod unscheduled;
-
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod as ApiPod;
@@ -19,10 +12,6 @@ use crate::watch::{
 
 use super::WatchedPod;
 
-use self::convert::decode_pod;
-#[cfg(test)]
-pub(crate) use self::encode::decode_json_as_protobuf;
-
 /// The pods of a namespace, or of all namespaces.
 pub struct Pods(Protobuf<DecodePod>);
 
@@ -33,7 +22,7 @@ impl Decode for DecodePod {
     type Object = WatchedPod;
 
     fn decode(raw: Bytes) -> Decoded<WatchedPod> {
-        let object = decode_pod(raw);
+        let object = WatchedPod::from_protobuf(raw);
         Decoded { resource_version: object.resource_version.clone(), object }
     }
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use crate::{
-    pods::{Pod, Probe, TEXT_LIMIT, WatchedPod, pod::LIST_LIMIT},
+    pods::{WatchedPod, message},
     watch::{
         collection::{self, Part},
         protobuf::{
@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-use super::{DecodePod, convert::decode_pod, fields::text, message};
+use super::DecodePod;
 
 fn decode_event(frame: Bytes) -> Result<collection::WatchEvent<WatchedPod>, Malformed> {
     crate::watch::protobuf::decode_event::<DecodePod>(frame)
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Message)]
 struct PodList {
     #[prost(message, optional, tag = "1")]
     metadata: Option<ListMeta>,
@@ -36,7 +36,7 @@ fn envelope(kind: &'static str, message: &impl Message) -> Bytes {
 fn pod(name: &str) -> message::Pod {
     let metadata =
         message::ObjectMeta { name: name.to_owned().into(), resource_version: "7".into(), ..Default::default() };
-    message::Pod { metadata: Some(metadata), ..Default::default() }
+    message::Pod { metadata, ..Default::default() }
 }
 
 fn list(names: &[&str], token: &'static str) -> Bytes {
@@ -123,94 +123,10 @@ fn decodes_pods_bookmarks_and_errors_of_a_watch() {
         assert!(matches!(event(kind, raw), Err(Malformed("an event of another type"))), "{kind}");
     }
     assert!(matches!(
-        event(
-            "BOOKMARK",
-            envelope(
-                "Pod",
-                &message::Pod { metadata: Some(Default::default()), spec: Some(Default::default()), status: None }
-            )
-        ),
+        event("BOOKMARK", envelope("Pod", &message::Pod::default())),
         Err(Malformed("a bookmark without a resource version"))
     ));
     assert!(matches!(event("ADDED", "{}".into()), Err(Malformed("no envelope"))));
-}
-
-#[test]
-fn names_a_pod_that_cannot_be_decoded() {
-    let mut bytes = pod("bad").encode_to_vec();
-    // A spec that is a number.
-    bytes.extend([0x10, 7]);
-    let pod = decode_pod(bytes.into());
-    assert_eq!(pod.resource_version, "7");
-    let undecodable = pod.pod.unwrap_err();
-    assert_eq!(undecodable.name, "bad");
-    assert_eq!(undecodable.error.to_string(), "a value of the wrong type, or an unexpected end");
-}
-
-#[test]
-fn decodes_malformed_probes_with_defaults() {
-    let probe = |handler| message::Probe { handler, period_seconds: -1, ..Default::default() };
-    let name = |kind| Some(message::IntOrString { kind, int: -7, string: Bytes::from_static(b"w\xffb") });
-    let get = message::HttpGetAction { port: name(2), scheme: "HTTPS".into(), ..Default::default() };
-    let socket = message::TcpSocketAction { port: name(0), host: "\u{202e}".into() };
-    let container = message::Container {
-        command: vec![Bytes::new()],
-        args: vec!["serve".into()],
-        liveness_probe: Some(probe(None)),
-        readiness_probe: Some(probe(Some(message::ProbeHandler { http_get: Some(get), ..Default::default() }))),
-        startup_probe: Some(probe(Some(message::ProbeHandler { tcp_socket: Some(socket), ..Default::default() }))),
-        ..Default::default()
-    };
-    let spec = message::PodSpec {
-        containers: vec![container],
-        termination_grace_period_seconds: Some(i64::MIN),
-        image_pull_secrets: vec![message::Name::default()],
-        scheduling_gates: vec![message::Name::default(); 2 * LIST_LIMIT],
-        ..Default::default()
-    };
-    let pod: Pod = message::Pod { spec: Some(spec), ..Default::default() }.into();
-    assert_eq!(
-        (pod.termination_grace, pod.has_pull_secrets, pod.scheduling_gates.count()),
-        (None, false, 2 * LIST_LIMIT)
-    );
-    let container = &pod.containers[0];
-    assert_eq!(container.command, "", "the arguments are not the command");
-    let action = |probe: &Option<Box<Probe>>| probe.as_ref().unwrap().action.clone();
-    assert_eq!(action(&container.liveness_probe), "");
-    assert_eq!(action(&container.readiness_probe), "GET https://:w\u{fffd}b/");
-    assert_eq!(action(&container.startup_probe), "TCP \u{202e}:-7");
-    assert_eq!(container.startup_probe.as_ref().unwrap().period, 10);
-}
-
-#[test]
-fn keeps_no_more_memory_than_the_pod_needs() {
-    let message = message::Pod {
-        spec: Some(message::PodSpec {
-            containers: vec![message::Container { name: "app".into(), ..Default::default() }],
-            ..Default::default()
-        }),
-        status: Some(message::PodStatus {
-            conditions: vec![message::PodCondition { kind: "Ready".into(), ..Default::default() }; 5],
-            container_statuses: vec![message::ContainerStatus { name: "app".into(), ..Default::default() }],
-            ..Default::default()
-        }),
-        ..pod("cart")
-    };
-    let pod = decode_pod(message.encode_to_vec().into()).pod.unwrap();
-    assert_eq!((pod.containers.len(), pod.containers.capacity()), (1, 1));
-    assert_eq!((pod.conditions.len(), pod.conditions.capacity()), (5, 5));
-    assert_eq!((pod.statuses.len(), pod.statuses.capacity()), (1, 1));
-}
-
-#[test]
-fn replaces_invalid_utf8_and_bounds_texts() {
-    assert_eq!(text(b"exit\xff\xc3"), "exit\u{fffd}\u{fffd}");
-    assert_eq!(text("é".repeat(TEXT_LIMIT).as_bytes()), "é".repeat(TEXT_LIMIT / 2));
-    let odd = format!("a{}", "é".repeat(TEXT_LIMIT));
-    assert_eq!(text(odd.as_bytes()), format!("a{}", "é".repeat(TEXT_LIMIT / 2 - 1)));
-    let status = message::PodStatus { message: Bytes::from_static(b"cut \xe2\x82"), ..Default::default() };
-    let pod: Pod = message::Pod { status: Some(status), ..Default::default() }.into();
-    assert_eq!(pod.message, "cut \u{fffd}");
 }
 
 proptest! {
@@ -240,7 +156,7 @@ proptest! {
             let _ = read([&bytes[..]].into_iter());
             let _ = decode_event(bytes.clone().into());
             let _ = decode_status(&bytes.clone().into());
-            let _ = decode_pod(bytes.clone().into());
+            let _ = WatchedPod::from_protobuf(bytes.clone().into());
             let mut buffer = Buffer::default();
             buffer.push(&bytes);
             while let Ok(Some(frame)) = buffer.take_frame() {
