@@ -14,7 +14,7 @@ use orchestr::{
     api::LogSource,
     diagnosis::{Facts, Finding, Health, Thresholds, assess},
     logs::{LogPolicy, Tail, clean},
-    pods::{JsonPod, Pod, from_json, protobuf},
+    pods::{Pod, WatchedPod, from_json, read_page},
     report::{Input, PodFinding, Tracker, Workload, differs, watching},
 };
 use orchestr_testbed::{
@@ -60,11 +60,11 @@ fn decoding(c: &mut Criterion) {
     group.throughput(Throughput::Bytes(page.len() as u64));
     group.bench_function("scanned", |b| b.iter(|| serde_json::from_str::<IgnoredAny>(black_box(&page)).unwrap()));
     group.bench_function("decoded", |b| {
-        b.iter(|| serde_json::from_str::<ObjectList<JsonPod>>(black_box(&page)).unwrap());
+        b.iter(|| serde_json::from_str::<ObjectList<WatchedPod>>(black_box(&page)).unwrap());
     });
     let in_protobuf = page_in_protobuf();
-    assert_eq!(protobuf::read_page(&in_protobuf).unwrap().len(), PAGE);
-    group.bench_function("decoded from protobuf", |b| b.iter(|| protobuf::read_page(black_box(&in_protobuf))));
+    assert_eq!(read_page(&in_protobuf).unwrap().len(), PAGE);
+    group.bench_function("decoded from protobuf", |b| b.iter(|| read_page(black_box(&in_protobuf))));
     group.bench_function("decoded by k8s-openapi", |b| {
         b.iter(|| serde_json::from_str::<ObjectList<FullPod>>(black_box(&page)).unwrap());
     });

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, core::PartialObjectMeta};
+use kube::{Api, Client, Resource, core::PartialObjectMeta};
 
 use crate::{
     api::Ownership,
-    watch::{StreamingLists, WatchUpdate, collection::Selection, metadata::Metadata, watch_either},
+    watch::{
+        StreamingLists, WatchUpdate,
+        collection::{Collection, Selection},
+        decode::Decoder,
+        watch_collection,
+    },
 };
 
 /// A namespace, reduced to what is used of it.
@@ -24,9 +29,10 @@ pub(crate) fn watch_namespaces(
     client: Client,
     forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<WatchedNamespace>> {
-    let collection = Metadata { api: Api::all(client), selection: Selection::default(), map: watched };
+    let (path, decoder) = (Namespace::url_path(&(), None), Decoder::json(watched));
+    let collection = Collection::new(client, &path, Selection::default(), decoder).only_metadata();
     // There are few namespaces, and every API server supports paged lists.
-    watch_either(Box::new(collection), None, StreamingLists::Never, forbidden_confirmation)
+    watch_collection(collection, StreamingLists::Never, forbidden_confirmation)
 }
 
 /// The annotations of a namespace, if it has any that are used.

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use arcstr::ArcStr;
-use futures::TryStreamExt;
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim},
     storage::v1::StorageClass,
@@ -19,9 +18,9 @@ use crate::{
     },
     pods::Pod,
     watch::{
-        body::read_body,
-        collection::{PAGE_SIZE, Part, Selection},
-        json::request_page,
+        collection::{Collection, PAGE_SIZE, Selection},
+        decode::Decoder,
+        read_body,
     },
 };
 
@@ -33,8 +32,6 @@ const NODES: usize = 5000;
 const CLAIMS: usize = 4;
 /// The largest claim or StorageClass that is read, in bytes.
 const OBJECT_LIMIT: usize = 512 * 1024;
-/// After how many nodes other tasks may go on.
-const NODES_AT_ONCE: usize = 50;
 /// How long what was read is used, before it is read again.
 pub(crate) const FRESH: Duration = Duration::from_secs(5 * 60);
 
@@ -103,29 +100,19 @@ pub(crate) async fn read(client: &Client, key: &PlacementKey) -> PlacementReadin
 
 /// The nodes, of which one at a time is held in memory. None if there are too many.
 async fn nodes(client: &Client) -> kube::Result<Arc<ClusterNodes>> {
-    let (mut nodes, mut next) = (ClusterNodes::default(), None::<String>);
-    loop {
-        let selection = Selection { page_size: PAGE_SIZE, ..Selection::default() };
-        let request = Request::new(Node::url_path(&(), None)).list(&selection.list(next.as_deref()));
-        let request = request.map_err(kube::Error::BuildRequest);
-        let mut page = request_page(client.clone(), request, |node: NodeObject| node).await?;
-        next = loop {
-            match page.try_next().await? {
-                Some(Part::Object(node)) => nodes.add(&node),
-                Some(Part::End { token, .. }) => break token,
-                None => break None,
-            }
-            if nodes.count() > NODES {
-                return Ok(Arc::default());
-            }
-            if nodes.count() % NODES_AT_ONCE == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        if next.is_none() {
-            return Ok(Arc::new(nodes));
-        }
-    }
+    let mut nodes = ClusterNodes::default();
+    let is_complete = list::<Node, _>(client, NODES, |node: NodeObject| nodes.add(&node)).await?;
+    Ok(Arc::new(if is_complete { nodes } else { ClusterNodes::default() }))
+}
+
+/// Reads objects of a type of the API, as [`Collection::for_each`].
+async fn list<A: Resource<DynamicType = ()>, T: DeserializeOwned + Send + 'static>(
+    client: &Client,
+    limit: usize,
+    see: impl FnMut(T),
+) -> kube::Result<bool> {
+    let (path, decoder) = (A::url_path(&(), None), Decoder::json(|object: T| object));
+    Collection::new(client.clone(), &path, Selection::default(), decoder).for_each(limit, see).await
 }
 
 /// A claim, its StorageClass if it has one, and the free volumes if they may show why it is not bound: at most three requests. A
@@ -152,17 +139,10 @@ async fn claim(client: &Client, namespace: &str, name: &str) -> kube::Result<Arc
 
 /// The free volumes. Absent if there are more volumes than one page has.
 async fn free_volumes(client: &Client) -> kube::Result<Option<FreeVolumes>> {
-    let request = Request::new(PersistentVolume::url_path(&(), None)).list(&Selection::default().list(None));
-    let request = request.map_err(kube::Error::BuildRequest);
-    let mut page = request_page(client.clone(), request, |volume: VolumeObject| volume).await?;
     let mut volumes = FreeVolumes::default();
-    while let Some(part) = page.try_next().await? {
-        match part {
-            Part::Object(volume) => volumes.add(&volume),
-            Part::End { token, .. } => return Ok(token.is_none().then_some(volumes)),
-        }
-    }
-    Ok(None)
+    let is_complete =
+        list::<PersistentVolume, _>(client, PAGE_SIZE as usize, |volume: VolumeObject| volumes.add(&volume)).await?;
+    Ok(is_complete.then_some(volumes))
 }
 
 /// An object; absent if it does not exist.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::{
     diagnosis::{RevisionObject, TemplateChanges, owner_names, revision_name, template_changes},
     pods::Pod,
-    watch::body::read_body,
+    watch::read_body,
 };
 
 /// How long one request may take.

@@ -3,13 +3,11 @@
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::{CronJob, Job},
+    core::v1::Pod,
 };
 use kube::core::Resource;
 
-use crate::{
-    api::{NamespacedName, is_object_name},
-    pods::JsonPod,
-};
+use crate::api::{NamespacedName, is_object_name};
 
 /// An argument that names an object, or the objects that other flags select.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +129,7 @@ impl Kind {
             Self::DaemonSet => DaemonSet::url_path(&(), namespace),
             Self::Job => Job::url_path(&(), namespace),
             Self::CronJob => CronJob::url_path(&(), namespace),
-            Self::Pod => JsonPod::url_path(&(), namespace),
+            Self::Pod => Pod::url_path(&(), namespace),
         }
     }
 }

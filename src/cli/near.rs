@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, timeout_at};
 use crate::{
     api::Cause,
     render::{explanation::ReferenceKind, safe::printable},
-    watch::body::read_body,
+    watch::read_body,
 };
 
 /// The most names of one kind in a namespace that are compared.

@@ -238,7 +238,7 @@ mod tests {
             ..InvolvedObject::default()
         };
         let event = Event { involved, reason: reason.to_owned(), count, ..Event::default() };
-        WatchUpdate::Applied(WatchedEvent { id: 1, event: Some(Box::new(event)), resource_version: String::new() })
+        WatchUpdate::Applied(WatchedEvent { id: 1, event: Some(Box::new(event)) })
     }
 
     #[test]

@@ -1,22 +1,23 @@
-//! Lists the events about one pod, or about all pods and controllers of a namespace.
+//! Lists the events about one pod, or about all pods and controllers of a namespace, and watches those that occur from now on.
 
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Event as ApiEvent;
-use kube::{Api, Client};
+use kube::{Client, Resource};
 use tokio::time::timeout;
 
 use crate::{
     pods::Uid,
     watch::{
-        collection::{Collection, PAGE_SIZE, Part, Selection, WrongEncoding},
-        json::Json,
-        protobuf::Protobuf,
+        StreamingLists, WatchUpdate,
+        collection::{Collection, PAGE_SIZE, Selection},
+        decode::Decoder,
+        watch_collection,
     },
 };
 
-use super::{WatchedEvent, json, protobuf::DecodeEvent};
+use super::WatchedEvent;
 
 /// How many events about one pod are requested. More are rare, because those that occur again are counted.
 const OF_POD: u32 = 100;
@@ -38,7 +39,7 @@ pub(crate) struct NamespaceEvents {
 /// When the API server does not return them in time. There is no need to retry, because events are only evidence.
 pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> kube::Result<Vec<WatchedEvent>> {
     let fields = format!("involvedObject.uid={pod}");
-    list(client, namespace, fields, OF_POD, OF_POD as usize).await
+    Ok(list(client, namespace, fields, OF_POD, OF_POD as usize).await?.events)
 }
 
 /// The Warning events of a namespace. The API server reads as much for them as for those about one pod, because it has no
@@ -59,10 +60,7 @@ pub(crate) async fn list_kills(client: &Client, namespace: &str) -> kube::Result
 }
 
 async fn list_of_namespace(client: &Client, namespace: &str, fields: &str) -> kube::Result<NamespaceEvents> {
-    let mut events = list(client, namespace, fields.to_owned(), PAGE_SIZE, OF_NAMESPACE + 1).await?;
-    let is_complete = events.len() <= OF_NAMESPACE;
-    events.truncate(OF_NAMESPACE);
-    Ok(NamespaceEvents { events, is_complete })
+    list(client, namespace, fields.to_owned(), PAGE_SIZE, OF_NAMESPACE).await
 }
 
 async fn list(
@@ -71,42 +69,38 @@ async fn list(
     fields: String,
     page_size: u32,
     limit: usize,
-) -> kube::Result<Vec<WatchedEvent>> {
+) -> kube::Result<NamespaceEvents> {
     let selection = Selection { page_size, list_fields: Some(fields), ..Selection::default() };
-    let list = async {
-        let protobuf = Protobuf::<DecodeEvent>::new(client.clone(), Some(namespace), selection.clone());
-        match first_objects(&protobuf, limit).await {
-            Err(kube::Error::Service(error)) if error.is::<WrongEncoding>() => {
-                let api = Api::<ApiEvent>::namespaced(client.clone(), namespace);
-                first_objects(&Json { api, selection, map: json::convert }, limit).await
-            }
-            result => result,
-        }
-    };
-    let timed_out = || kube::Error::ReadEvents(std::io::ErrorKind::TimedOut.into());
-    timeout(TIMEOUT, list).await.unwrap_or_else(|_| Err(timed_out()))
+    let (collection, mut events) = (collection(client.clone(), Some(namespace), selection), Vec::new());
+    match timeout(TIMEOUT, collection.for_each(limit, |event| events.push(event))).await {
+        Ok(is_complete) => Ok(NamespaceEvents { is_complete: is_complete?, events }),
+        Err(_) => Err(kube::Error::ReadEvents(std::io::ErrorKind::TimedOut.into())),
+    }
 }
 
-/// The first objects of a list. At most `limit`, also if the server sends more.
-async fn first_objects(
-    events: &impl Collection<Object = WatchedEvent>,
-    limit: usize,
-) -> kube::Result<Vec<WatchedEvent>> {
-    let (mut found, mut next) = (Vec::new(), None);
-    loop {
-        let mut parts = events.page(next.as_deref()).await?;
-        next = loop {
-            match parts.try_next().await? {
-                Some(Part::Object(event)) => found.push(event),
-                Some(Part::End { token, .. }) => break token,
-                None => break None,
-            }
-            if found.len() >= limit {
-                return Ok(found);
-            }
-        };
-        if next.is_none() {
-            return Ok(found);
-        }
-    }
+/// Watches the Warning events of a namespace, or of all namespaces, that occur from now on. The stream never ends, and never
+/// yields [`WatchUpdate::Listed`].
+pub(crate) fn watch_events(
+    client: Client,
+    namespace: Option<&str>,
+    forbidden_confirmation: Duration,
+) -> BoxStream<'static, WatchUpdate<WatchedEvent>> {
+    watch_collection(warnings(client, namespace), StreamingLists::Never, forbidden_confirmation)
+}
+
+/// The Warning events from now on.
+///
+/// They are not listed: there may be a hundred thousand of them, which the API server reads from etcd without a cache. A list
+/// of one event gives the resource version to start from. It must come from the events themselves, because they may be
+/// stored in another etcd than the pods. When a watch cannot resume, it starts in the present again, and the events in between
+/// are lost.
+#[must_use]
+pub fn warnings(client: Client, namespace: Option<&str>) -> Collection<WatchedEvent> {
+    let selection = Selection { watch_fields: Some("type=Warning".to_owned()), ..Selection::default() };
+    collection(client, namespace, selection).from_now_on()
+}
+
+fn collection(client: Client, namespace: Option<&str>, selection: Selection) -> Collection<WatchedEvent> {
+    let decoder = Decoder::new::<ApiEvent>(WatchedEvent::from_json, WatchedEvent::from_protobuf);
+    Collection::new(client, &ApiEvent::url_path(&(), namespace), selection, decoder)
 }

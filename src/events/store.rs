@@ -2,7 +2,11 @@
 //!
 //! Events of healthy pods are kept as well: a probe fails before its pod has a problem.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
@@ -13,7 +17,7 @@ use crate::{
     pods::{Pod, Uid},
 };
 
-use super::{Event, InvolvedObject, reasons, template::template};
+use super::{Event, InvolvedObject, event::known_reason};
 
 /// How much all events may take, in bytes. 20,000 events an hour must not cost more than 4 MiB.
 const MAX_BYTES: usize = 3 << 19;
@@ -28,6 +32,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What an entry and a pod take beside their texts, in bytes.
 const ENTRY_BYTES: usize = 208;
 const POD_BYTES: usize = 512;
+
+/// Shorter numbers, such as exit codes and HTTP status codes, make a difference.
+const LONG_NUMBER: usize = 4;
+/// Shorter words of hexadecimal digits may be words.
+const LONG_ID: usize = 8;
+
+/// Prepended by client-go to the message of similar events that it combines in one.
+const COMBINED: &str = "(combined from similar events): ";
 
 /// The kind of the claims, and the reason of the only events about them that are kept.
 pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
@@ -96,7 +108,7 @@ impl EventStore {
     /// Keeps an event about a pod, or about a claim that a pod may have. `id` identifies the event, whose count grows when it
     /// occurs again.
     pub(crate) fn record(&mut self, id: u64, event: Event, now: Instant) -> Recorded {
-        let Some(reason) = reasons::known(&event.reason) else { return Recorded::Ignored };
+        let Some(reason) = known_reason(&event.reason) else { return Recorded::Ignored };
         let is_of_claim = event.involved.kind == CLAIM && reason == PROVISIONING_FAILED;
         let uid = match &*event.involved.kind {
             "Pod" => Uid::from_text(&event.involved.uid),
@@ -260,6 +272,27 @@ impl Entry {
             last: self.last,
         }
     }
+}
+
+/// A hash of the message without long numbers and ids: messages that differ only in these, such as the port of a connection or
+/// the id of a sandbox, have the same.
+fn template(message: &str) -> u64 {
+    let message = message.strip_prefix(COMBINED).unwrap_or(message);
+    let mut hasher = DefaultHasher::new();
+    for word in message.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
+        if !is_variable(word) {
+            hasher.write(word);
+        }
+        // Separates words, so that their parts cannot be exchanged.
+        hasher.write_u8(b' ');
+    }
+    hasher.finish()
+}
+
+fn is_variable(word: &[u8]) -> bool {
+    let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
+    digits == word.len() && digits >= LONG_NUMBER
+        || digits > 0 && word.len() >= LONG_ID && word.iter().all(u8::is_ascii_hexdigit)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ mod convert;
 mod history;
 mod message;
 mod pod;
-pub mod protobuf;
 mod requirements;
 mod selection;
 mod texts;
@@ -26,8 +25,9 @@ pub(crate) use selection::Labels;
 pub use selection::PodSelection;
 pub(crate) use texts::TextKind;
 pub use uid::Uid;
-pub(crate) use watch::watch_pods;
-pub use watched_pod::{DecodeError, JsonPod, UndecodablePod, WatchedPod, from_json};
+pub use watch::{pods, read_page};
+pub(crate) use watch::{selected_pods, watch_pods};
+pub use watched_pod::{DecodeError, UndecodablePod, WatchedPod, from_json};
 
 #[cfg(test)]
 mod tests;

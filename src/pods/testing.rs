@@ -20,5 +20,5 @@ pub(crate) fn controller(kind: &str, name: &str, uid: &str) -> Controller {
 pub(crate) fn decode_json_as_protobuf(pod: &Value) -> Result<Pod, DecodeError> {
     let message: message::Pod = serde_json::from_str(&pod.to_string()).unwrap();
     let decoded = WatchedPod::from_protobuf(message.encode_to_vec().into());
-    decoded.pod.map(|pod| *pod).map_err(|undecodable| undecodable.error)
+    decoded.object.pod.map(|pod| *pod).map_err(|undecodable| undecodable.error)
 }

@@ -132,7 +132,7 @@ fn errors_name_the_position_but_not_the_content() {
 
 #[test]
 fn names_a_pod_that_cannot_be_decoded() {
-    let list: ObjectList<JsonPod> = serde_json::from_str(
+    let list: ObjectList<WatchedPod> = serde_json::from_str(
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[
             {"metadata":{"name":"a","namespace":"n","uid":"1","resourceVersion":"5"}},
             {"metadata":{"name":"b","namespace":"n","uid":"2","resourceVersion":"6"},"status":{"phase":["hunter2"]}},
@@ -140,18 +140,18 @@ fn names_a_pod_that_cannot_be_decoded() {
     )
     .unwrap();
     let [a, b, c] = list.items.try_into().unwrap();
-    assert_eq!(a.pod.pod.unwrap().name, "a");
-    let undecodable = b.pod.pod.unwrap_err();
+    assert_eq!(a.pod.unwrap().name, "a");
+    let undecodable = b.pod.unwrap_err();
     assert_eq!((undecodable.uid, undecodable.to_string().as_str()), (Uid::from_text("2"), "n/b"));
-    assert_eq!((b.pod.resource_version.as_str(), c.pod.pod.unwrap().name.as_str()), ("6", "c"));
+    assert_eq!(c.pod.unwrap().name, "c");
 
     let metadata = message::ObjectMeta { name: "bad".into(), resource_version: "7".into(), ..Default::default() };
     let mut bytes = message::Pod { metadata, ..Default::default() }.encode_to_vec();
     // A spec that is a number.
     bytes.extend([0x10, 7]);
-    let pod = WatchedPod::from_protobuf(bytes.into());
-    let undecodable = pod.pod.unwrap_err();
-    assert_eq!((pod.resource_version.as_str(), undecodable.name.as_str()), ("7", "bad"));
+    let decoded = WatchedPod::from_protobuf(bytes.into());
+    let undecodable = decoded.object.pod.unwrap_err();
+    assert_eq!((decoded.resource_version.as_str(), undecodable.name.as_str()), ("7", "bad"));
     assert_eq!(undecodable.error.to_string(), "a value of the wrong type, or an unexpected end");
 }
 

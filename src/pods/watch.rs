@@ -1,13 +1,19 @@
-//! Watches pods, in protobuf or else in JSON.
+//! Watches pods.
 
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
+use kube::{Client, Resource};
 
-use crate::watch::{PAGE_SIZE, StreamingLists, WatchUpdate, collection::Selection, json::Json, watch_either};
+use crate::watch::{
+    StreamingLists, WatchUpdate,
+    collection::{Collection, Selection},
+    decode::Decoder,
+    protobuf, watch_collection,
+};
 
-use super::{JsonPod, WatchedPod, protobuf};
+use super::WatchedPod;
 
 /// Watches the pods of a namespace, or of all namespaces. The stream never ends.
 pub(crate) fn watch_pods(
@@ -16,11 +22,26 @@ pub(crate) fn watch_pods(
     lists: StreamingLists,
     forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<WatchedPod>> {
-    let api: Api<JsonPod> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let json = Json { api, selection: Selection::default(), map: |pod: JsonPod| pod.pod };
-    let protobuf = protobuf::Pods::new(client, namespace, PAGE_SIZE);
-    watch_either(Box::new(protobuf), Some(Box::new(json)), lists, forbidden_confirmation)
+    watch_collection(selected_pods(client, namespace, Selection::default()), lists, forbidden_confirmation)
+}
+
+/// The pods of a namespace, or of all namespaces. `page_size` applies to lists that are not streamed.
+#[must_use]
+pub fn pods(client: Client, namespace: Option<&str>, page_size: u32) -> Collection<WatchedPod> {
+    selected_pods(client, namespace, Selection { page_size, ..Selection::default() })
+}
+
+pub(crate) fn selected_pods(client: Client, namespace: Option<&str>, selection: Selection) -> Collection<WatchedPod> {
+    Collection::new(client, &ApiPod::url_path(&(), namespace), selection, decoder())
+}
+
+/// Decodes a complete page in protobuf. For benchmarks: a [`Collection`] decodes each pod as it arrives.
+#[doc(hidden)]
+#[must_use]
+pub fn read_page(bytes: &[u8]) -> Option<Vec<WatchedPod>> {
+    protobuf::read_page(bytes, &decoder())
+}
+
+fn decoder() -> Decoder<WatchedPod> {
+    Decoder::new::<ApiPod>(WatchedPod::from_json, WatchedPod::from_protobuf)
 }

@@ -1,13 +1,13 @@
 //! A pod as a list or watch returns it: decoded, or at least named.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use bytes::Bytes;
-use k8s_openapi::{NamespaceResourceScope, api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::Resource;
 use prost::Message;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
+
+use crate::watch::decode::Decoded;
 
 use super::{
     Pod, Requirements, Uid,
@@ -21,8 +21,6 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct WatchedPod {
     pub pod: Result<Box<Pod>, UndecodablePod>,
-    /// `metadata.resourceVersion`.
-    pub resource_version: String,
 }
 
 /// Decodes one pod from JSON.
@@ -53,33 +51,32 @@ fn convert(message: &message::Pod, unscheduled: impl FnOnce() -> Option<Unschedu
 impl WatchedPod {
     /// Decodes a pod from protobuf. One that is malformed is still named if its metadata precedes the problem, so that it
     /// does not fail the whole list.
-    pub(super) fn from_protobuf(raw: Bytes) -> Self {
+    pub(super) fn from_protobuf(raw: Bytes) -> Decoded<Self> {
         let mut message = message::Pod::default();
         let merged = message.merge(raw.clone()).map_err(|_| DecodeError::Protobuf);
         let pod = merged.and_then(|()| convert(&message, || UnscheduledPod::decode(raw).ok()));
-        Self::new(pod, &message.metadata.outline())
+        Self::named(pod, &message.metadata.outline())
     }
 
     /// Decodes a pod from JSON. One that is malformed is named by its metadata.
     ///
     /// # Errors
     /// When the metadata cannot be decoded either.
-    fn from_json(json: &str) -> Result<Self, serde_json::Error> {
-        let (pod, names) = match serde_json::from_str::<message::Pod>(json) {
-            Ok(message) => (convert(&message, || serde_json::from_str(json).ok()), message.metadata.outline()),
-            Err(error) => (Err(error.into()), serde_json::from_str::<Outline>(json)?.metadata),
+    pub(super) fn from_json(json: &[u8]) -> serde_json::Result<Decoded<Self>> {
+        let (pod, names) = match serde_json::from_slice::<message::Pod>(json) {
+            Ok(message) => (convert(&message, || serde_json::from_slice(json).ok()), message.metadata.outline()),
+            Err(error) => (Err(error.into()), serde_json::from_slice::<Outline>(json)?.metadata),
         };
-        Ok(Self::new(pod, &names))
+        Ok(Self::named(pod, &names))
     }
 
-    fn new(pod: Result<Pod, DecodeError>, names: &OutlineMeta) -> Self {
-        let pod = pod.map(Box::new).map_err(|error| UndecodablePod {
-            uid: Uid::from_text(&text(&names.uid)),
-            namespace: text(&names.namespace).to_string(),
-            name: text(&names.name).to_string(),
-            error,
-        });
-        Self { pod, resource_version: text(&names.resource_version).to_string() }
+    fn named(pod: Result<Pod, DecodeError>, names: &OutlineMeta) -> Decoded<Self> {
+        let [namespace, name, resource_version] =
+            [&names.namespace, &names.name, &names.resource_version].map(|own| text(own).to_string());
+        let pod = pod.map(Box::new);
+        let pod =
+            pod.map_err(|error| UndecodablePod { uid: Uid::from_text(&text(&names.uid)), namespace, name, error });
+        Decoded { object: Self { pod }, resource_version }
     }
 
     #[must_use]
@@ -91,52 +88,8 @@ impl WatchedPod {
 impl<'de> Deserialize<'de> for WatchedPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        Self::from_json(raw.get()).map_err(|_| D::Error::custom("an object without metadata"))
-    }
-}
-
-/// A [`WatchedPod`] as the object type of kube's requests.
-#[derive(Clone, Debug)]
-pub struct JsonPod {
-    pub pod: WatchedPod,
-    /// Holds nothing but the resource version, from which a watch resumes.
-    meta: ObjectMeta,
-}
-
-impl<'de> Deserialize<'de> for JsonPod {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pod = WatchedPod::deserialize(deserializer)?;
-        let meta = ObjectMeta { resource_version: Some(pod.resource_version.clone()), ..ObjectMeta::default() };
-        Ok(Self { pod, meta })
-    }
-}
-
-impl Resource for JsonPod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        core::Pod::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        core::Pod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        core::Pod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        core::Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+        let decoded = Self::from_json(raw.get().as_bytes());
+        decoded.map(|decoded| decoded.object).map_err(|_| D::Error::custom("an object without metadata"))
     }
 }
 

@@ -29,8 +29,8 @@ use tokio::time::{Instant, timeout};
 use crate::{backoff::Backoff, status_apply::is_older};
 
 use super::{
-    collection::{Collection, Part, Parts, WatchEvent, WatchEvents, WrongEncoding},
-    update::WatchUpdate,
+    collection::{Collection, Parts, WatchEvents},
+    decode::{Decoded, Part, WatchEvent, WatchUpdate},
 };
 
 /// How long a response may be silent before its connection counts as lost.
@@ -60,7 +60,7 @@ const LONG_WATCH: Duration = Duration::from_secs(30);
 
 /// Lists a collection, then watches it.
 pub struct ListWatch<K> {
-    collection: Box<dyn Collection<Object = K>>,
+    collection: Collection<K>,
     state: State<K>,
     /// Whether the next list is streamed.
     pub(super) streaming: bool,
@@ -110,7 +110,7 @@ type Step<K> = (Option<Result<WatchUpdate<K>>>, State<K>);
 
 impl<K: Send + 'static> ListWatch<K> {
     #[must_use]
-    pub fn new(collection: Box<dyn Collection<Object = K>>, streaming: bool) -> Self {
+    pub fn new(collection: Collection<K>, streaming: bool) -> Self {
         Self {
             collection,
             state: State::Empty,
@@ -123,12 +123,6 @@ impl<K: Send + 'static> ListWatch<K> {
             retry: Backoff::new(Duration::from_millis(250), Duration::from_secs(10)),
             relist: Backoff::new(Duration::from_millis(250), Duration::from_secs(60)),
         }
-    }
-
-    /// Starts again with a new list of another collection.
-    pub(super) fn switch_to(&mut self, collection: Box<dyn Collection<Object = K>>) {
-        self.collection = collection;
-        self.state = State::Empty;
     }
 
     /// Whether the next request starts a list.
@@ -181,8 +175,8 @@ impl<K: Send + 'static> ListWatch<K> {
                 let params = WatchParams::streaming_lists().timeout(STREAMING_TIMEOUT);
                 // Without a version, the list is at least as new as the request. With "0" it may come from the cache of an API
                 // server that lags behind, and be older than what was received before.
-                let list = request_watch(&*self.collection, &params, "");
-                let (cluster, list) = join(cluster_of(&*self.collection), list).await;
+                let list = request_watch(&self.collection, &params, "");
+                let (cluster, list) = join(cluster_of(&self.collection), list).await;
                 self.cluster = cluster;
                 match list {
                     Ok(events) => self.relisting(State::StreamingList { events, opened: Instant::now() }),
@@ -190,14 +184,14 @@ impl<K: Send + 'static> ListWatch<K> {
                 }
             }
             State::Empty => {
-                let (cluster, list) = join(cluster_of(&*self.collection), request_page(&*self.collection, None)).await;
+                let (cluster, list) = join(cluster_of(&self.collection), request_page(&self.collection, None)).await;
                 self.cluster = cluster;
                 match list {
                     Ok(state) => self.relisting(state),
                     Err(error) => (Some(Err(Error::InitialListFailed(error))), State::Empty),
                 }
             }
-            State::NextPage { token } => match request_page(&*self.collection, Some(token.clone())).await {
+            State::NextPage { token } => match request_page(&self.collection, Some(token.clone())).await {
                 Ok(state) => (None, state),
                 Err(error) => failed_page(Some(token), error),
             },
@@ -216,10 +210,10 @@ impl<K: Send + 'static> ListWatch<K> {
                 Ok(Some(Err(error))) | Err(error) => failed_page(token, error),
             },
             State::StreamingList { mut events, opened } => match within(READ_TIMEOUT, events.next()).await {
-                Ok(Some(Ok(WatchEvent::Applied { object, .. }))) => {
+                Ok(Some(Ok(WatchEvent::Applied(Decoded { object, .. })))) => {
                     (Some(Ok(WatchUpdate::Listed(object))), State::StreamingList { events, opened })
                 }
-                Ok(Some(Ok(WatchEvent::Deleted { object, .. }))) => {
+                Ok(Some(Ok(WatchEvent::Deleted(Decoded { object, .. })))) => {
                     (Some(Ok(WatchUpdate::Deleted(object))), State::StreamingList { events, opened })
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark { resource_version, ends_list: true }))) => {
@@ -269,7 +263,7 @@ impl<K: Send + 'static> ListWatch<K> {
         let is_behind = is_late || self.is_unverified;
         let timeout = if is_behind { CATCH_UP_TIMEOUT } else { WATCH_TIMEOUT };
         let params = WatchParams::default().timeout(timeout);
-        let opened = request_watch(&*self.collection, &params, &resource_version).await;
+        let opened = request_watch(&self.collection, &params, &resource_version).await;
         self.catch_ups += u32::from(is_late && opened.is_ok());
         let is_doubtful = match &opened {
             Ok(_) => is_behind,
@@ -277,7 +271,7 @@ impl<K: Send + 'static> ListWatch<K> {
             Err(_) => false,
         };
         if is_doubtful {
-            match has_gone_back(&*self.collection, self.cluster.as_deref(), &resource_version).await {
+            match has_gone_back(&self.collection, self.cluster.as_deref(), &resource_version).await {
                 Ok(false) => self.is_unverified = false,
                 Ok(true) => return self.went_back(),
                 // An overloaded API server may refuse lists and still serve watches. The next watch begins soon, and asks again.
@@ -309,10 +303,10 @@ impl<K: Send + 'static> ListWatch<K> {
             self.relist.reset();
         }
         match event {
-            Ok(Some(Ok(WatchEvent::Applied { object, resource_version }))) => {
+            Ok(Some(Ok(WatchEvent::Applied(Decoded { object, resource_version })))) => {
                 self.changed(watch, resource_version, WatchUpdate::Applied(object))
             }
-            Ok(Some(Ok(WatchEvent::Deleted { object, resource_version }))) => {
+            Ok(Some(Ok(WatchEvent::Deleted(Decoded { object, resource_version })))) => {
                 self.changed(watch, resource_version, WatchUpdate::Deleted(object))
             }
             Ok(Some(Ok(WatchEvent::Bookmark { resource_version, .. }))) => {
@@ -385,13 +379,13 @@ impl<K: Send + 'static> ListWatch<K> {
 }
 
 /// The cluster of a collection, if it can be identified in time.
-async fn cluster_of<K: Send + 'static>(collection: &dyn Collection<Object = K>) -> Option<String> {
+async fn cluster_of<K: Send + 'static>(collection: &Collection<K>) -> Option<String> {
     within(PROBE_TIMEOUT, collection.cluster()).await.ok().flatten()
 }
 
 /// Whether the present version of a collection is older than this one, or it belongs to another cluster.
 async fn has_gone_back<K: Send + 'static>(
-    collection: &dyn Collection<Object = K>,
+    collection: &Collection<K>,
     cluster: Option<&str>,
     resource_version: &str,
 ) -> kube::Result<bool> {
@@ -408,16 +402,13 @@ async fn has_gone_back<K: Send + 'static>(
     }
 }
 
-async fn request_page<K: Send + 'static>(
-    collection: &dyn Collection<Object = K>,
-    token: Option<String>,
-) -> kube::Result<State<K>> {
+async fn request_page<K: Send + 'static>(collection: &Collection<K>, token: Option<String>) -> kube::Result<State<K>> {
     let parts = within(READ_TIMEOUT, collection.page(token.as_deref())).await??;
     Ok(State::Page { token, parts })
 }
 
 async fn request_watch<K: Send + 'static>(
-    collection: &dyn Collection<Object = K>,
+    collection: &Collection<K>,
     params: &WatchParams,
     resource_version: &str,
 ) -> kube::Result<WatchEvents<K>> {
@@ -430,11 +421,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> kube::Resu
 
 /// Requests a page that failed again, unless the error is permanent: then the list starts again.
 fn failed_page<K>(token: Option<String>, error: kube::Error) -> Step<K> {
-    let is_permanent = match &error {
-        kube::Error::Api(status) => !is_temporary(status),
-        kube::Error::Service(error) => error.is::<WrongEncoding>(),
-        _ => false,
-    };
+    let is_permanent = matches!(&error, kube::Error::Api(status) if !is_temporary(status));
     let state = token.filter(|_| !is_permanent).map_or(State::Empty, |token| State::NextPage { token });
     (Some(Err(Error::InitialListFailed(error))), state)
 }
@@ -454,8 +441,7 @@ fn is_too_large(status: &Status) -> bool {
     status.code == 504 && status.message.contains("Too large resource version")
 }
 
-/// Whether this error stands for an event that a resumed watch would not send again. kube decodes a malformed event as a
-/// `Status`, whose fields are all optional.
+/// Whether this error stands for an event that a resumed watch would not send again.
 pub(super) fn loses_an_event(error: &kube::Error) -> bool {
     matches!(error, kube::Error::SerdeError(_) | kube::Error::Api(_) | kube::Error::Service(_))
 }

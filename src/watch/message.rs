@@ -140,6 +140,54 @@ impl<T: Item> Field for Vec<T> {
     }
 }
 
+messages! {
+    /// `runtime.Unknown`, the envelope.
+    Unknown {
+        #[prost(message, required, tag = 1)] type_meta: TypeMeta,
+        #[prost(bytes = "bytes", tag = 2)] raw: Bytes,
+    }
+
+    TypeMeta {
+        #[prost(bytes = "bytes", tag = 2)] kind: Bytes,
+    }
+
+    WatchEvent {
+        #[prost(bytes = "bytes", tag = 1)] kind: Bytes,
+        #[prost(message, required, tag = 2)] object: RawExtension,
+    }
+
+    RawExtension {
+        #[prost(bytes = "bytes", tag = 1)] raw: Bytes,
+    }
+
+    /// A list of any type, reduced to its metadata.
+    AnyList {
+        #[prost(message, required, tag = 1)] metadata: ListMeta,
+    }
+
+    ListMeta {
+        #[prost(bytes = "bytes", tag = 2)] resource_version: Bytes,
+        #[prost(bytes = "bytes", tag = 3)] #[serde(rename = "continue")] continue_token: Bytes,
+    }
+
+    /// `meta/v1.Status`, an error response.
+    Status {
+        #[prost(bytes = "bytes", tag = 3)] message: Bytes,
+        #[prost(bytes = "bytes", tag = 4)] reason: Bytes,
+        #[prost(int32, tag = 6)] code: i32,
+    }
+
+    /// An object of any type, reduced to its metadata.
+    AnyObject {
+        #[prost(message, required, tag = 1)] metadata: AnyObjectMeta,
+    }
+
+    AnyObjectMeta {
+        #[prost(bytes = "bytes", tag = 6)] resource_version: Bytes,
+        #[prost(message, repeated, tag = 12)] annotations: Vec<Pair>,
+    }
+}
+
 /// An entry of a `map<string, string>`.
 #[derive(Message)]
 pub(crate) struct Pair {

@@ -1,21 +1,19 @@
-//! A resilient list-and-watch stream. It backs off after errors, falls back from streaming lists to pages and from
-//! protobuf to JSON, and distinguishes a missing permission from an outage.
+//! A resilient list-and-watch stream. It backs off after errors, falls back from streaming lists to pages, reads
+//! protobuf or JSON, and distinguishes a missing permission from an outage.
 //!
 //! kube's `watcher` does not do it: it reads JSON only, does not tell when a backlog ends, and notices neither a cluster that
 //! was restored to an earlier state nor which object it could not decode.
 
-pub(crate) mod body;
+mod buffer;
 pub mod collection;
-pub(crate) mod from_now;
-pub(crate) mod json;
-mod json_page;
+pub(crate) mod decode;
+mod json;
 pub mod list_watch;
 pub(crate) mod message;
-pub(crate) mod metadata;
 pub(crate) mod protobuf;
-mod update;
+mod response;
 
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use futures::{
@@ -26,13 +24,12 @@ use kube::{Api, Resource, core::Status, runtime::watcher};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::update::WENT_BACK;
-pub use self::update::WatchUpdate;
-pub(crate) use self::{collection::PAGE_SIZE, list_watch::READ_TIMEOUT};
+pub use self::decode::WatchUpdate;
+pub(crate) use self::{collection::PAGE_SIZE, decode::WENT_BACK, list_watch::READ_TIMEOUT, response::read_body};
 
 use self::{
-    collection::{Collection, Selection, WrongEncoding},
-    json::Json,
+    collection::{Collection, Selection},
+    decode::Decoder,
     list_watch::{ListWatch, loses_an_event},
 };
 
@@ -65,34 +62,28 @@ pub fn set_read_timeout(config: &mut kube::Config) {
     config.reset_reader_on_write = true;
 }
 
-/// Watches a collection in JSON. The stream never ends.
+/// Watches the objects of an API in JSON. The stream never ends.
 pub(crate) fn watch<K>(
     api: Api<K>,
     lists: StreamingLists,
     forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<K>>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource + DeserializeOwned + Send + 'static,
 {
-    watch_either(
-        Box::new(Json { api, selection: Selection::default(), map: |object| object }),
-        None,
-        lists,
-        forbidden_confirmation,
-    )
+    let (path, decoder) = (api.resource_url().to_owned(), Decoder::json(|object: K| object));
+    let collection = Collection::new(api.into_client(), &path, Selection::default(), decoder);
+    watch_collection(collection, lists, forbidden_confirmation)
 }
 
-/// Watches a collection through `collection`, or through `fallback` if the server does not support the encoding of the
-/// first. The stream never ends.
-pub(crate) fn watch_either<K: Send + 'static>(
-    collection: Box<dyn Collection<Object = K>>,
-    fallback: Option<Box<dyn Collection<Object = K>>>,
+/// Watches a collection. The stream never ends.
+pub(crate) fn watch_collection<K: Send + 'static>(
+    collection: Collection<K>,
     lists: StreamingLists,
     forbidden_confirmation: Duration,
 ) -> BoxStream<'static, WatchUpdate<K>> {
     let watch = Watch {
         list_watch: ListWatch::new(collection, lists != StreamingLists::Never),
-        fallback,
         may_use_pages: lists == StreamingLists::Auto,
         streaming_failures: 0,
         retry_streaming_at: None,
@@ -109,7 +100,6 @@ pub(crate) fn watch_either<K: Send + 'static>(
 
 struct Watch<K> {
     list_watch: ListWatch<K>,
-    fallback: Option<Box<dyn Collection<Object = K>>>,
     may_use_pages: bool,
     /// Streaming lists in a row that failed.
     streaming_failures: u32,
@@ -156,12 +146,7 @@ impl<K: Send + 'static> Watch<K> {
         {
             return self.forbidden(bounded(&status.message), now);
         }
-        if is_wrong_encoding(error)
-            && let Some(fallback) = self.fallback.take()
-        {
-            tracing::info!("the API server sends no protobuf: falling back to JSON");
-            self.list_watch.switch_to(fallback);
-        } else if was_streaming && self.may_use_pages && self.gives_up_streaming(error, status, now) {
+        if was_streaming && self.may_use_pages && self.gives_up_streaming(error, status, now) {
             self.list_watch.streaming = false;
         } else {
             self.resume_at = Some(now + self.list_watch.delay());
@@ -215,14 +200,6 @@ fn api_status(error: &watcher::Error) -> Option<&Status> {
 /// is forbidden for watch unless the WatchList feature gate is enabled`.
 fn does_not_support_streaming(status: &Status) -> bool {
     status.is_invalid() || status.code == 400
-}
-
-fn is_wrong_encoding(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Service(error))
-        | watcher::Error::WatchStartFailed(kube::Error::Service(error)) => error.is::<WrongEncoding>(),
-        _ => false,
-    }
 }
 
 /// Describes an error without quoting the response, which may contain pods and objects.

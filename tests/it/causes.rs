@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
     api::Cause,
     diagnosis::{Facts, Health, Thresholds, assess},
@@ -118,7 +117,7 @@ fn a_loop_has_its_cause_although_late_events_are_lost() {
         list["items"].as_array().unwrap().iter().partition(|own| own["kind"] == "Pod");
     let events: Vec<Event> = events
         .into_iter()
-        .filter_map(|event| WatchedEvent::from(serde_json::from_value::<ApiEvent>(event.clone()).unwrap()).event)
+        .filter_map(|event| serde_json::from_value::<WatchedEvent>(event.clone()).unwrap().event)
         .map(|event| *event)
         .collect();
     let about = |pod: &Pod, events: &[Event]| -> Vec<Event> {

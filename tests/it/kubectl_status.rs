@@ -11,7 +11,7 @@ use kube::{
 };
 use orchestr::{
     diagnosis::{kubectl_status, ready_counts, restarts},
-    pods::{ContainerSpec, Pod, Probe, from_json, protobuf},
+    pods::{ContainerSpec, Pod, Probe, from_json, pods},
     watch::{WatchUpdate, list_watch::ListWatch},
 };
 use orchestr_testbed::{ControlPlane, fixtures, shared};
@@ -64,8 +64,7 @@ async fn write(pods: &Api<ApiPod>, case: &Case) -> kube::Result<()> {
 
 /// The pods of a namespace as listed in protobuf, in pages if necessary.
 async fn listed_in_protobuf(plane: &ControlPlane, namespace: &str, streaming: bool) -> BTreeMap<String, Pod> {
-    let pods = protobuf::Pods::new(plane.admin().unwrap(), Some(namespace), 20);
-    let mut events = ListWatch::new(Box::new(pods), streaming).into_stream();
+    let mut events = ListWatch::new(pods(plane.admin().unwrap(), Some(namespace), 20), streaming).into_stream();
     assert!(matches!(events.next().await, Some(Ok(WatchUpdate::Relisting))));
     let mut pods = BTreeMap::new();
     loop {

@@ -15,7 +15,7 @@ use crate::{
     diagnosis::{ContainerFinding, Finding, Health, Thresholds, assess, kubectl_status, owner},
     logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
     placement,
-    pods::{JsonPod, Pod},
+    pods::Pod,
     render::safe::{clean, printable},
     report::{PodFinding, in_full},
 };
@@ -51,7 +51,7 @@ impl Subject {
 
     /// Reads a pod of a workload again, with all of its fields.
     pub(super) async fn read(reader: &Reader<'_>, name: &str) -> Option<Self> {
-        let json: Box<RawValue> = reader.get::<JsonPod, _>(name).await.found()?;
+        let json: Box<RawValue> = reader.get::<ApiPod, _>(name).await.found()?;
         Self::decode(json.get()).inspect_err(|error| reader.not_read(&format!("Pod {name}"), error)).ok()
     }
 }
@@ -102,7 +102,8 @@ pub(super) async fn explain(
 ) -> ExplainedPod {
     let (Subject { mut pod, spec, .. }, now) = (subject, reader.now);
     pod.update_history(None, now);
-    all_events.iter().for_each(|event| view.add_event(event.clone().into()));
+    let watched = |event: &ApiEvent| serde_json::from_value(serde_json::to_value(event).ok()?).ok();
+    all_events.iter().filter_map(watched).for_each(|event| view.add_event(event));
     let mut verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     if matches!(&verdict.health, Health::Problem(finding) if finding.explanation.cause == Cause::PortConflict) {
         add_port_holders(reader, view).await;

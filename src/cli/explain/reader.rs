@@ -25,7 +25,7 @@ use crate::{
     api::{Cause, is_object_name},
     cli::near::NearNames,
     render::safe::printable,
-    watch::body::read_body,
+    watch::read_body,
 };
 
 /// The most requests, and how many are sent concurrently.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use kube::{Api, Client, api::ListParams};
+use kube::Client;
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     events::{NamespaceEvents, list_kills, list_namespace_events},
     jobs::{self, JobKey, JobReading},
     placement::{self, FRESH, PlacementKey, PlacementReading},
-    pods::JsonPod,
+    pods::pods,
     revisions::{self, RevisionKey, RevisionReading},
     watch::collection::PAGE_SIZE,
 };
@@ -23,9 +23,9 @@ use crate::{
 /// Concurrent reads, and how many of them list events: those take longer, and must not delay the Jobs.
 const CONCURRENCY: usize = 8;
 const EVENT_LISTS: usize = 4;
-/// How many pages of a namespace's pods are listed to find who uses a port, and how long each may take.
-const PAGES: usize = 10;
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How many of a namespace's pods are listed to find who uses a port, and how long that may take.
+const PODS: usize = 5000;
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// When something is read again after an error.
 const RETRY: Duration = Duration::from_secs(5);
 /// When a run of a CronJob that has failed is read again, because a later one may have succeeded.
@@ -240,18 +240,10 @@ impl Reads {
 
 /// The pods of a namespace that use ports of their nodes. Of more pods than are read, the others are not named.
 async fn port_holders(client: &Client, namespace: &str) -> Option<PortHolders> {
-    let api: Api<JsonPod> = Api::namespaced(client.clone(), namespace);
-    let (mut holders, mut next) = (PortHolders::default(), None);
-    for _ in 0..PAGES {
-        let mut params = ListParams::default().limit(PAGE_SIZE);
-        params.continue_token = next;
-        let page = timeout(TIMEOUT, api.list(&params)).await.ok()?.ok()?;
-        next = page.metadata.continue_.filter(|token| !token.is_empty());
-        page.items.iter().filter_map(|item| item.pod.pod.as_ref().ok()).for_each(|pod| holders.see(pod));
-        if next.is_none() {
-            break;
-        }
-    }
+    let mut holders = PortHolders::default();
+    let pods = pods(client.clone(), Some(namespace), PAGE_SIZE);
+    let list = pods.for_each(PODS, |own| own.pod.iter().for_each(|pod| holders.see(pod)));
+    timeout(TIMEOUT, list).await.ok()?.ok()?;
     Some(holders)
 }
 

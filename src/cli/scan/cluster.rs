@@ -3,7 +3,10 @@
 use std::{collections::hash_map::Entry, time::Duration};
 
 use futures::{StreamExt, stream};
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ListMeta};
+use k8s_openapi::{
+    api::core::v1::{Namespace, Pod},
+    apimachinery::pkg::apis::meta::v1::ListMeta,
+};
 use kube::{
     Api,
     api::{GetParams, ListParams},
@@ -22,7 +25,7 @@ use crate::{
     },
     clock::ClusterClock,
     namespaces::read_ownership as read_ownership_of,
-    pods::{JsonPod, WatchedPod},
+    pods::WatchedPod,
 };
 
 use super::{
@@ -181,7 +184,7 @@ async fn read_from(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
     let permission = Permission { verb: "list", resource: "pods", namespace, grant: Grant::View };
-    let path = JsonPod::url_path(&(), namespace);
+    let path = Pod::url_path(&(), namespace);
     let mut params =
         ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE_SIZE) };
     loop {

@@ -394,7 +394,7 @@ mod tests {
             *pod.pointer_mut(field).unwrap() = value.clone();
         }
         let pod = crate::pods::from_json(&pod.to_string()).unwrap();
-        WatchedPod { pod: Ok(Box::new(pod)), resource_version: "1".to_owned() }
+        WatchedPod { pod: Ok(Box::new(pod)) }
     }
 
     fn failed() -> Value {
@@ -468,7 +468,7 @@ mod tests {
             name: "x".to_owned(),
             error: DecodeError::TooLarge,
         };
-        let watched_one = WatchedPod { pod: Err(undecodable), resource_version: "1".to_owned() };
+        let watched_one = WatchedPod { pod: Err(undecodable) };
         pods.apply(0, WatchUpdate::Applied(watched_one));
         pods.suspects = SUSPECTS;
         pods.apply(0, WatchUpdate::Applied(watched("a", failed())));

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{
-    batch::v1::{CronJob, Job},
-    core, events,
-};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -167,9 +164,8 @@ fn decode<'a, T: Deserialize<'a>>(object: &'a RawValue) -> serde_json::Result<T>
 
 /// The fields that identify an object.
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Header {
-    api_version: Option<String>,
     kind: Option<String>,
     metadata: Option<Meta>,
 }
@@ -227,11 +223,7 @@ fn add_object(collector: &mut Collector, object: &RawValue) {
                 "PersistentVolume" => {
                     _ = decode(object).map(|volume| collector.view.placement().give_volume(&volume));
                 }
-                // Only v1 and v1beta1 exist, which have the same fields.
-                "Event" if header.api_version.is_some_and(|version| version.starts_with("events.k8s.io/")) => {
-                    _ = decode::<events::v1::Event>(object).map(|event| collector.view.add_event(event.into()));
-                }
-                "Event" => _ = decode::<core::v1::Event>(object).map(|event| collector.view.add_event(event.into())),
+                "Event" => _ = decode(object).map(|event| collector.view.add_event(event)),
                 _ => is_used = false,
             }
             collector.add_other_object(kind, is_used);

@@ -9,6 +9,7 @@ use std::{
 
 use arcstr::ArcStr;
 use futures::{StreamExt, stream::FuturesUnordered};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::{
     api::GetParams,
     core::{Request, Resource},
@@ -20,7 +21,7 @@ use crate::{
     cli::connect::Cluster,
     diagnosis::{ContainerFinding, Finding, Health},
     logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
-    pods::{JsonPod, Pod, Uid},
+    pods::{Pod, Uid},
 };
 
 use super::collector::Collector;
@@ -155,7 +156,7 @@ impl Read<'_> {
     }
 
     async fn restarted(&self, request: &LogRequest, restarts: i32) -> Restarted {
-        let path = JsonPod::url_path(&(), Some(&request.namespace));
+        let path = ApiPod::url_path(&(), Some(&request.namespace));
         let Ok(get) = Request::new(path).get(&request.pod, &GetParams::default()) else { return Restarted::Unknown };
         let text = match timeout(POD_TIMEOUT, self.cluster.client.request_text(get)).await {
             Ok(Ok(text)) => text,

@@ -1,6 +1,6 @@
 //! The lists and watches of the targets, and what they have shown.
 
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 
 use futures::{
     StreamExt,
@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
 };
-use kube::{Api, Client, Resource, core::NamespaceResourceScope};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -20,8 +20,13 @@ use crate::{
     diagnosis::JobFacts,
     events::{WatchedEvent, watch_events},
     jobs::JobKey,
-    pods::{JsonPod, Pod, Uid, UndecodablePod, WatchedPod},
-    watch::{PAGE_SIZE, WatchUpdate, collection::Selection, json::Json, watch_either},
+    pods::{Pod, Uid, UndecodablePod, WatchedPod, selected_pods},
+    watch::{
+        PAGE_SIZE, WatchUpdate,
+        collection::{Collection, Selection},
+        decode::Decoder,
+        watch_collection,
+    },
 };
 
 use super::{
@@ -83,7 +88,8 @@ impl TargetState {
             (_, Some((_, labels))) | (Target::Selected(labels), None) => labelled(labels),
             (Target::Named(_, name), None) => named(name),
         };
-        all.push(watch(client, namespace, pods, |pod: JsonPod| pod.pod, move |update| Update::Pod(index, update)));
+        let pods = selected_pods(client.clone(), Some(namespace), pods);
+        all.push(watch_pages(pods, move |update| Update::Pod(index, update)));
         let mut state = Self {
             target,
             uid: pod_uid,
@@ -294,27 +300,26 @@ pub(super) fn watch_namespace_events(client: &Client, namespace: &str, all: &mut
     all.push(updates.map(Update::Event).boxed());
 }
 
-fn watch<K, O, F>(
+fn watch<K, O>(
     client: &Client,
     namespace: &str,
     selection: Selection,
-    map: F,
+    map: fn(K) -> O,
     update: impl Fn(WatchUpdate<O>) -> Update + Send + 'static,
 ) -> BoxStream<'static, Update>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + Debug
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
     O: Send + 'static,
-    F: Fn(K) -> O + Copy + Send + Sync + 'static,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let collection = Box::new(Json { api, selection, map });
-    // A streaming list may be older than the request. A page is not: what was applied before the wait is in it, so the
-    // former revision does not pass as rolled out, and a new object not as deleted.
-    watch_either(collection, None, StreamingLists::Never, Duration::ZERO).map(update).boxed()
+    let path = K::url_path(&(), Some(namespace));
+    watch_pages(Collection::new(client.clone(), &path, selection, Decoder::json(map)), update)
+}
+
+/// A streaming list may be older than the request. A page is not: what was applied before the wait is in it, so the former
+/// revision does not pass as rolled out, and a new object not as deleted.
+fn watch_pages<O: Send + 'static>(
+    collection: Collection<O>,
+    update: impl Fn(WatchUpdate<O>) -> Update + Send + 'static,
+) -> BoxStream<'static, Update> {
+    watch_collection(collection, StreamingLists::Never, Duration::ZERO).map(update).boxed()
 }

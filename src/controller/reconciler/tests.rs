@@ -34,7 +34,7 @@ fn an_end_is_unclear_if_its_namespace_is_not_readable() {
         name: "cart-1".to_owned(),
         error,
     };
-    let pod = WatchedPod { pod: Err(undecodable), resource_version: "9".to_owned() };
+    let pod = WatchedPod { pod: Err(undecodable) };
     reconciler.apply_pods(vec![(scope, WatchUpdate::Applied(pod))], now, Timestamp::UNIX_EPOCH);
     assert!(is_unclear(&reconciler, Some(view), "shop"));
 }

@@ -225,3 +225,19 @@ fn keeps_why_the_claims_of_an_unscheduled_pod_are_not_provisioned() {
     store.sweep(now + 2 * MAX_AGE, |_| true);
     assert_eq!(about(&store, ""), [""; 0]);
 }
+
+#[test]
+fn messages_that_differ_in_ports_or_ids_have_the_same_template() {
+    for (one, other, same) in [
+        ("read tcp 10.0.0.1:43210->10.0.0.9:8080: reset", "read tcp 10.0.0.1:51022->10.0.0.9:8080: reset", true),
+        ("sandbox \"0a1b2c3d4e5f\" failed", "sandbox \"9f8e7d6c5b4a\" failed", true),
+        ("statuscode: 503", "statuscode: 500", false),
+        ("Liveness probe failed", "Readiness probe failed", false),
+        ("volume facade", "volume decade", false),
+        ("volume \"a\"", "volume \"b\"", false),
+        ("ab c", "a bc", false),
+        ("(combined from similar events): no route", "no route", true),
+    ] {
+        assert_eq!(template(one) == template(other), same, "{one} {other}");
+    }
+}

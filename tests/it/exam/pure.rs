@@ -7,7 +7,6 @@ use std::{
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event as ApiEvent;
 use orchestr::{
     diagnosis::{
         ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, Facts, FreeVolumes, Health, RevisionObject,
@@ -131,6 +130,5 @@ fn template(scenario: &Scenario, pod: &Pod) -> Option<Arc<TemplateChanges>> {
 
 /// Decodes an event as the operator's watch does.
 fn decode(event: &Value) -> Option<Event> {
-    let event: ApiEvent = serde_json::from_value(event.clone()).unwrap();
-    WatchedEvent::from(event).event.map(|event| *event)
+    serde_json::from_value::<WatchedEvent>(event.clone()).unwrap().event.map(|event| *event)
 }

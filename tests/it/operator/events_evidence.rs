@@ -14,7 +14,7 @@ use kube::{
 };
 use orchestr::{
     api::OrchestrStatus,
-    events::{WatchedEvent, collections},
+    events::{WatchedEvent, warnings},
     watch::{WatchUpdate, list_watch::ListWatch},
 };
 use serde_json::{Value, json};
@@ -349,7 +349,8 @@ async fn decodes_the_same_events_from_protobuf_and_json() {
     let env = TestEnv::new("encodings").await;
     env.pod("cart", healthy()).await;
     let mut watches = Vec::new();
-    for collection in collections(env.client.clone(), Some(&env.namespace)) {
+    let events = || warnings(env.client.clone(), Some(&env.namespace));
+    for collection in [events(), events().in_json()] {
         let mut updates = ListWatch::new(collection, false).into_stream();
         while !matches!(next(&mut updates).await, WatchUpdate::CaughtUp) {}
         watches.push(updates);

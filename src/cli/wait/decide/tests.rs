@@ -124,7 +124,7 @@ impl Known<'_> {
         let mut view = ClusterView::default();
         view.see_pods(self.pods.iter().map(|observed| &observed.pod), at(now));
         for (id, event) in (0..).zip(self.refusals.clone()) {
-            view.add_event(WatchedEvent { id, event: Some(Box::new(event)), resource_version: String::new() });
+            view.add_event(WatchedEvent { id, event: Some(Box::new(event)) });
         }
         let job = JobKey { namespace: "shop".to_owned(), name: "sums-1".to_owned(), uid: "sums-1".to_owned() };
         self.job.iter().for_each(|facts| view.show_job(job.clone(), facts.clone()));

@@ -1,47 +1,49 @@
-use bytes::Bytes;
 use proptest::prelude::*;
-use prost::Message;
 
-use crate::{
-    pods::{WatchedPod, message},
-    watch::{
-        collection::{self, Part},
-        protobuf::{
-            Buffer, Malformed, PageReader, decode_status,
-            message::{ListMeta, MAGIC, RawExtension, Status, TypeMeta, Unknown, WatchEvent},
-        },
-    },
+use super::*;
+use crate::watch::{
+    decode::Decoded,
+    message::{RawExtension, Status, Unknown, messages},
 };
 
-use super::DecodePod;
+messages! {
+    Named {
+        #[prost(message, required, tag = 1)] metadata: NamedMeta,
+    }
 
-fn decode_event(frame: Bytes) -> Result<collection::WatchEvent<WatchedPod>, Malformed> {
-    crate::watch::protobuf::decode_event::<DecodePod>(frame)
+    NamedMeta {
+        #[prost(bytes = "bytes", tag = 1)] name: Bytes,
+        #[prost(bytes = "bytes", tag = 6)] resource_version: Bytes,
+    }
+
+    NamedList {
+        #[prost(message, required, tag = 1)] metadata: ListMeta,
+        #[prost(message, repeated, tag = 2)] items: Vec<Named>,
+    }
 }
 
-#[derive(Message)]
-struct PodList {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<ListMeta>,
-    #[prost(message, repeated, tag = "2")]
-    items: Vec<message::Pod>,
+/// Decodes the names of pods.
+fn decoder() -> FromProtobuf<String> {
+    let decode = |raw: Bytes| {
+        let NamedMeta { name, resource_version } = Named::decode(raw).unwrap_or_default().metadata;
+        let [object, resource_version] = [name, resource_version].map(|own| short_text(&own));
+        Decoded { object, resource_version }
+    };
+    FromProtobuf { kind: "Pod".to_owned(), decode }
 }
 
 fn envelope(kind: &'static str, message: &impl Message) -> Bytes {
-    let raw = message.encode_to_vec().into();
-    let unknown = Unknown { type_meta: Some(TypeMeta { kind: kind.into() }), raw };
+    let unknown = Unknown { type_meta: TypeMeta { kind: kind.into() }, raw: message.encode_to_vec().into() };
     [&MAGIC[..], &unknown.encode_to_vec()].concat().into()
 }
 
-fn pod(name: &str) -> message::Pod {
-    let metadata =
-        message::ObjectMeta { name: name.to_owned().into(), resource_version: "7".into(), ..Default::default() };
-    message::Pod { metadata, ..Default::default() }
+fn pod(name: &str) -> Named {
+    Named { metadata: NamedMeta { name: name.to_owned().into(), resource_version: "7".into() } }
 }
 
 fn list(names: &[&str], token: &'static str) -> Bytes {
     let metadata = ListMeta { resource_version: "9".into(), continue_token: token.into() };
-    envelope("PodList", &PodList { metadata: Some(metadata), items: names.iter().map(|name| pod(name)).collect() })
+    envelope("PodList", &NamedList { metadata, items: names.iter().map(|name| pod(name)).collect() })
 }
 
 /// The names in a page and, if it is complete, its token and resource version.
@@ -51,9 +53,9 @@ fn read<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Read, Malformed> {
     let (mut page, mut buffer, mut names) = (PageReader::default(), Buffer::default(), Vec::new());
     for chunk in chunks {
         buffer.push(chunk);
-        while let Some(part) = page.next::<DecodePod>(&mut buffer)? {
+        while let Some(part) = page.next(&mut buffer, &decoder())? {
             match part {
-                Part::Object(pod) => names.push(pod.pod.map_or_else(|bad| bad.name, |pod| pod.name.to_string())),
+                Part::Object(name) => names.push(name),
                 Part::End { token, resource_version } => return Ok((names, Some((token, resource_version)))),
             }
         }
@@ -75,16 +77,13 @@ fn accepts_a_page_longer_than_any_message() {
     // The metadata and the first pod of a page of a gigabyte.
     let start = b"k8s\0\x0a\x09\x12\x07PodList\x12\x80\x80\x80\x80\x04\x0a\x03\x12\x019";
     let item = pod("a").encode_to_vec();
-    let (mut page, mut buffer) = (PageReader::default(), Buffer::default());
-    buffer.push(start);
-    buffer.push(&[&[0x12, item.len() as u8], &item[..]].concat());
-    assert!(matches!(page.next::<DecodePod>(&mut buffer), Ok(Some(Part::Object(_)))));
-    assert!(matches!(page.next::<DecodePod>(&mut buffer), Ok(None)));
+    let page = [start, &[0x12, item.len() as u8][..], &item].concat();
+    assert_eq!(read([&page[..]].into_iter()), Ok((vec!["a".to_owned()], None)));
 }
 
 #[test]
 fn rejects_responses_that_are_not_pod_lists() {
-    let without_metadata = PodList { metadata: None, items: vec![pod("a")] };
+    let without_metadata = NamedList { items: vec![pod("a")], ..Default::default() };
     for (bytes, problem) in [
         (Bytes::from_static(b"{\"kind\":\"PodList\"}"), "no envelope"),
         (envelope("ServiceList", &without_metadata), "a response of another type"),
@@ -100,33 +99,32 @@ fn rejects_responses_that_are_not_pod_lists() {
 }
 
 #[test]
-fn decodes_pods_bookmarks_and_errors_of_a_watch() {
+fn decodes_objects_bookmarks_and_errors_of_a_watch() {
     let event = |kind: &'static str, raw| {
-        decode_event(WatchEvent { kind: kind.into(), object: Some(RawExtension { raw }) }.encode_to_vec().into())
+        let event = message::WatchEvent { kind: kind.into(), object: RawExtension { raw } };
+        decode_event(event.encode_to_vec().into(), &decoder())
     };
-    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(collection::WatchEvent::Applied { .. })));
-    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(collection::WatchEvent::Deleted { .. })));
-    let Ok(collection::WatchEvent::Bookmark { resource_version, ends_list: false }) =
-        event("BOOKMARK", envelope("Pod", &pod("")))
+    let is_a = |own: &Decoded<String>| (&*own.object, &*own.resource_version) == ("a", "7");
+    assert!(matches!(event("ADDED", envelope("Pod", &pod("a"))), Ok(WatchEvent::Applied(own)) if is_a(&own)));
+    assert!(matches!(event("DELETED", envelope("Pod", &pod("a"))), Ok(WatchEvent::Deleted(own)) if is_a(&own)));
+    let Ok(WatchEvent::Bookmark { resource_version, ends_list: false }) = event("BOOKMARK", envelope("Pod", &pod("")))
     else {
         panic!("no bookmark");
     };
     assert_eq!(resource_version, "7");
     let status = Status { code: 410, message: "too old".into(), reason: "Expired".into() };
-    let Ok(collection::WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else {
-        panic!("no status")
-    };
+    let Ok(WatchEvent::Error(refused)) = event("ERROR", envelope("Status", &status)) else { panic!("no status") };
     assert_eq!((refused.code, &refused.message[..], &refused.reason[..]), (410, "too old", "Expired"));
     assert_eq!(decode_status(&envelope("Status", &status)).unwrap().code, 410);
     assert!(decode_status(&envelope("Pod", &status)).is_none());
-    for (kind, raw) in [("ADDED", envelope("Status", &status)), ("SURPRISE", envelope("Pod", &pod("a")))] {
-        assert!(matches!(event(kind, raw), Err(Malformed("an event of another type"))), "{kind}");
+    for (kind, raw, problem) in [
+        ("ADDED", envelope("Status", &status), "an event of another type"),
+        ("SURPRISE", envelope("Pod", &pod("a")), "an event of another type"),
+        ("BOOKMARK", envelope("Pod", &Named::default()), "a bookmark without a resource version"),
+        ("ADDED", "{}".into(), "no envelope"),
+    ] {
+        assert!(matches!(event(kind, raw), Err(Malformed(own)) if own == problem), "{kind}");
     }
-    assert!(matches!(
-        event("BOOKMARK", envelope("Pod", &message::Pod::default())),
-        Err(Malformed("a bookmark without a resource version"))
-    ));
-    assert!(matches!(event("ADDED", "{}".into()), Err(Malformed("no envelope"))));
 }
 
 proptest! {
@@ -154,13 +152,12 @@ proptest! {
         damaged.splice(at.min(length)..(at + bytes.len()).min(length), bytes.iter().copied());
         for bytes in [bytes, damaged] {
             let _ = read([&bytes[..]].into_iter());
-            let _ = decode_event(bytes.clone().into());
+            let _ = decode_event(bytes.clone().into(), &decoder());
             let _ = decode_status(&bytes.clone().into());
-            let _ = WatchedPod::from_protobuf(bytes.clone().into());
             let mut buffer = Buffer::default();
             buffer.push(&bytes);
             while let Ok(Some(frame)) = buffer.take_frame() {
-                let _ = decode_event(frame);
+                let _ = decode_event(frame, &decoder());
             }
         }
     }
