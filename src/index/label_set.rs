@@ -19,6 +19,18 @@ pub(crate) struct PodCount {
     pub(crate) suspects: u32,
 }
 
+impl PodCount {
+    /// Counts one of the pods that became a suspect, or stopped being one.
+    pub(super) fn set_suspect(&mut self, is_suspect: bool) {
+        self.suspects = if is_suspect { self.suspects + 1 } else { self.suspects.saturating_sub(1) };
+    }
+
+    fn add(&mut self, other: Self) {
+        self.pods += other.pods;
+        self.suspects += other.suspects;
+    }
+}
+
 /// The pods of one revision of a Deployment, Argo Rollout, StatefulSet or DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RevisionPods<'a> {
@@ -27,6 +39,15 @@ pub(crate) struct RevisionPods<'a> {
     pub(crate) count: PodCount,
     /// When the first of its pods that was observed was created, in seconds since 1970.
     pub(crate) oldest: u32,
+}
+
+/// The revisions of an owner that are older than another one and have healthy pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HealthyBefore<'a> {
+    /// The hash of the youngest of them.
+    pub(crate) hash: &'a str,
+    /// How many healthy pods they have.
+    pub(crate) pods: u32,
 }
 
 /// The index of a label set in [`LabelSets`]. The indexes of removed label sets are reused.
@@ -49,9 +70,8 @@ struct LabelSet {
     /// The namespace, the kind and name of the owner, each terminated by a NUL, then the labels as [`LabelHasher`] encodes
     /// them. Shared with the map: one allocation.
     key: Arc<[u8]>,
-    members: u32,
-    /// How many of the members are suspects.
-    suspects: u32,
+    /// Its members.
+    count: PodCount,
     /// The creation time of the youngest pod that was ever a healthy member, in seconds since 1970; 0 if none was.
     youngest_healthy: u32,
     /// The creation time of the oldest pod that was ever a member, in seconds since 1970.
@@ -65,7 +85,7 @@ impl LabelSets {
         let key = self.encode(pod);
         if let Some(&id) = self.ids.get(&*key) {
             let label_set = &mut self.slots[id.0 as usize];
-            label_set.members += 1;
+            label_set.count.pods += 1;
             label_set.oldest = label_set.oldest.min(created(pod));
             return Some((id, false));
         }
@@ -74,7 +94,8 @@ impl LabelSets {
         }
         let key: Arc<[u8]> = key.into();
         let oldest = created(pod);
-        let label_set = LabelSet { key: Arc::clone(&key), members: 1, suspects: 0, youngest_healthy: 0, oldest };
+        let label_set =
+            LabelSet { key: Arc::clone(&key), count: PodCount { pods: 1, suspects: 0 }, youngest_healthy: 0, oldest };
         let id = match self.free.pop() {
             Some(id) => {
                 self.slots[id.0 as usize] = label_set;
@@ -114,19 +135,16 @@ impl LabelSets {
 
     /// Counts a member that became a suspect, or stopped being one.
     pub(super) fn set_suspect(&mut self, id: LabelSetId, is_suspect: bool) {
-        let Some(label_set) = self.slots.get_mut(id.0 as usize) else { return };
-        label_set.suspects = match is_suspect {
-            true => label_set.suspects + 1,
-            false => label_set.suspects.saturating_sub(1),
-        };
+        if let Some(label_set) = self.slots.get_mut(id.0 as usize) {
+            label_set.count.set_suspect(is_suspect);
+        }
     }
 
     /// The pods of an owner.
     pub(super) fn count_of(&self, namespace: &str, kind: &str, name: &str) -> PodCount {
-        self.of_owner(namespace, kind, name).fold(PodCount::default(), |count, label_set| PodCount {
-            pods: count.pods + label_set.members,
-            suspects: count.suspects + label_set.suspects,
-        })
+        let mut count = PodCount::default();
+        self.of_owner(namespace, kind, name).for_each(|label_set| count.add(label_set.count));
+        count
     }
 
     /// The pods of an owner by revision, in the order of the hashes. Pods without the label are left out.
@@ -140,11 +158,22 @@ impl LabelSets {
             }
             let empty = RevisionPods { hash, count: PodCount::default(), oldest: u32::MAX };
             let revision = revisions.entry(hash).or_insert(empty);
-            revision.count.pods += label_set.members;
-            revision.count.suspects += label_set.suspects;
+            revision.count.add(label_set.count);
             revision.oldest = revision.oldest.min(label_set.oldest);
         }
         revisions.into_values().collect()
+    }
+
+    /// The healthy revisions of an owner whose pods were first created before those of this revision; absent if there is none.
+    /// The order of creation is not proof that one revision replaces the other, because a revision can return.
+    pub(super) fn healthy_before(&self, [namespace, kind, name]: [&str; 3], hash: &str) -> Option<HealthyBefore<'_>> {
+        let revisions = self.revisions_of(namespace, kind, name);
+        let failing = revisions.iter().find(|revision| revision.hash == hash)?;
+        let is_before = |own: &&RevisionPods<'_>| own.oldest < failing.oldest && own.count.pods > own.count.suspects;
+        let before = revisions.iter().filter(is_before);
+        let pods = before.clone().map(|revision| revision.count.pods - revision.count.suspects).sum();
+        let youngest = before.max_by_key(|revision| revision.oldest)?;
+        Some(HealthyBefore { hash: youngest.hash, pods })
     }
 
     fn of_owner(&self, namespace: &str, kind: &str, name: &str) -> impl Iterator<Item = &LabelSet> {
@@ -163,8 +192,8 @@ impl LabelSets {
     /// Removes a member, and with the last one the label set.
     pub(super) fn leave(&mut self, id: LabelSetId) {
         let Some(label_set) = self.slots.get_mut(id.0 as usize) else { return };
-        label_set.members = label_set.members.saturating_sub(1);
-        if label_set.members == 0 {
+        label_set.count.pods = label_set.count.pods.saturating_sub(1);
+        if label_set.count.pods == 0 {
             self.ids.remove(&label_set.key);
             self.long.remove(&label_set.key);
             label_set.key = Arc::default();
@@ -187,7 +216,7 @@ impl LabelSets {
     }
 
     pub(super) fn members(&self, id: LabelSetId) -> u32 {
-        self.slots.get(id.0 as usize).map_or(0, |label_set| label_set.members)
+        self.slots.get(id.0 as usize).map_or(0, |label_set| label_set.count.pods)
     }
 
     /// The bytes of all label sets.
@@ -198,7 +227,7 @@ impl LabelSets {
 
     /// Every label set with its namespace and labels.
     pub(super) fn iter(&self) -> impl Iterator<Item = (LabelSetId, &str, StoredLabels<'_>)> {
-        self.slots.iter().enumerate().filter(|(_, label_set)| label_set.members > 0).map(|(index, label_set)| {
+        self.slots.iter().enumerate().filter(|(_, label_set)| label_set.count.pods > 0).map(|(index, label_set)| {
             let ([namespace, ..], labels) = self.split(label_set);
             (LabelSetId(u32::try_from(index).unwrap_or(u32::MAX)), namespace, labels)
         })

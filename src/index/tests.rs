@@ -58,7 +58,7 @@ fn counts_pods_and_suspects_of_owners_and_nodes() {
     let count = |pods, suspects| PodCount { pods, suspects };
     let mut index = Index::new(LOOKBACK);
     let counts = |index: &Index| {
-        let revisions = index.revisions_of("shop", "Deployment", "web");
+        let revisions = index.label_sets.revisions_of("shop", "Deployment", "web");
         let revisions: Vec<_> = revisions.iter().map(|own| (own.hash.to_owned(), own.count)).collect();
         (index.pods_of("shop", "Deployment", "web"), revisions, ["a", "b"].map(|node| index.pods_on_node(node)))
     };

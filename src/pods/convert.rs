@@ -15,7 +15,7 @@ use super::{
     ContainerSpec, ContainerState, ContainerStatus, Controller, ExitCodes, FirstNames, History, HostPort, Omitted, Pod,
     PodCondition, Probe, RestartPolicy, Running, TEXT_LIMIT, Terminated, Uid, UndeclaredPort, Waiting,
     message::{self, ContainerPort, HttpGetAction, IntOrString, ProbeHandler, TcpSocketAction},
-    pod::{LIST_LIMIT, RESTART_CONTAINER, seconds, within},
+    pod::{FIRST_NAMES, LIST_LIMIT, RESTART_CONTAINER, seconds, within},
 };
 
 /// The API server notes here which limits come from a LimitRange:
@@ -291,9 +291,8 @@ pub(super) fn list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Vec<U> {
 }
 
 pub(super) fn first_names<T>(items: &[T], name: impl Fn(&T) -> &Bytes) -> FirstNames {
-    let mut names = FirstNames::default();
-    items.iter().for_each(|item| names.push(|| text(name(item))));
-    names
+    let first = items.iter().take(FIRST_NAMES).map(|item| text(name(item))).collect();
+    FirstNames { first, more: items.len().saturating_sub(FIRST_NAMES).try_into().unwrap_or(u32::MAX) }
 }
 
 /// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.

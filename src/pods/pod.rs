@@ -142,49 +142,52 @@ pub enum StartCause {
 }
 
 /// How many names [`FirstNames`] keeps.
-const FIRST_NAMES: usize = 8;
+pub(super) const FIRST_NAMES: usize = 8;
 
-/// The first names of a list, and how many there are.
+/// The first elements of a list, and how many follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FirstNames {
-    pub(super) first: Vec<ArcStr>,
-    /// How many names follow.
-    pub(super) more: u32,
+pub struct First<T> {
+    pub first: Vec<T>,
+    pub more: u32,
 }
 
-impl FirstNames {
+/// The first names of a list.
+pub type FirstNames = First<ArcStr>;
+/// Terms that a node must match all.
+pub type NodeTerms = First<NodeTerm>;
+/// Which taints of nodes a pod tolerates.
+pub type Tolerations = First<Toleration>;
+
+impl<T> First<T> {
+    /// The first `most` elements.
+    pub(super) fn of(elements: impl IntoIterator<Item = T>, most: usize) -> Self {
+        let mut elements = elements.into_iter();
+        let mut first: Vec<T> = elements.by_ref().take(most).collect();
+        first.shrink_to_fit();
+        Self { first, more: elements.count().try_into().unwrap_or(u32::MAX) }
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// The number of names.
+    /// The number of elements.
     #[must_use]
     pub fn count(&self) -> usize {
         self.first.len() + self.more as usize
     }
 
-    pub(super) fn push(&mut self, name: impl FnOnce() -> ArcStr) {
-        if self.first.len() < FIRST_NAMES {
-            self.first.reserve_exact(1);
-            self.first.push(name());
-        } else {
-            self.more = self.more.saturating_add(1);
-        }
-    }
-
-    /// The names that are kept.
+    /// The elements that are kept.
     #[must_use]
-    pub fn first(&self) -> &[ArcStr] {
+    pub fn first(&self) -> &[T] {
         &self.first
     }
 }
 
 impl<T: Into<ArcStr>> FromIterator<T> for FirstNames {
     fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
-        let mut list = Self::default();
-        names.into_iter().for_each(|name| list.push(|| name.into()));
-        list
+        Self::of(names.into_iter().map(Into::into), FIRST_NAMES)
     }
 }
 
@@ -212,14 +215,7 @@ pub struct Requirements {
     pub tolerations: Tolerations,
 }
 
-/// Which taints of nodes a pod tolerates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tolerations {
-    pub first: Vec<Toleration>,
-    /// How many follow.
-    pub more: u32,
-}
-
+/// A toleration of a node's taints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toleration {
     /// Empty for all keys.
@@ -229,14 +225,6 @@ pub struct Toleration {
     pub value: ArcStr,
     /// Empty for all effects.
     pub effect: ArcStr,
-}
-
-/// Terms that a node must match all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeTerms {
-    pub first: Vec<NodeTerm>,
-    /// How many terms follow.
-    pub more: u32,
 }
 
 /// A requirement of a node's label, or of its field `metadata.name`.

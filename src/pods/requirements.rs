@@ -42,22 +42,6 @@ impl HostPort {
     }
 }
 
-impl NodeTerms {
-    fn of(terms: impl Iterator<Item = NodeTerm>, room: &mut usize) -> Self {
-        let mut list = Self::default();
-        for term in terms {
-            if *room > 0 {
-                *room -= 1;
-                list.first.push(term);
-            } else {
-                list.more = list.more.saturating_add(1);
-            }
-        }
-        list.first.shrink_to_fit();
-        list
-    }
-}
-
 /// The requests of a pod: the most that is needed at any time. Init containers run one after the other, beside the sidecars
 /// that were started before. A quantity that cannot be read is left out.
 fn requests(spec: &UnscheduledPodSpec) -> Vec<(ArcStr, Quantity)> {
@@ -124,25 +108,19 @@ impl Requirements {
     pub(super) fn of(pod: &str, spec: &UnscheduledPodSpec) -> Option<Box<Self>> {
         let in_selector =
             |(key, value)| NodeTerm { key, operator: "In".into(), values: FirstNames::from_iter([value]) };
-        let selector = NodeTerms::of(pairs(&spec.node_selector).into_iter().map(in_selector), &mut { TERMS });
         let mut room = TERMS;
         let required = &spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution;
-        let affinity = required
-            .node_selector_terms
-            .iter()
-            .take(TERMS)
-            .map(|own| NodeTerms::of(own.match_expressions.iter().chain(&own.match_fields).map(term), &mut room));
-        let more = spec.tolerations.len().saturating_sub(TOLERATIONS);
-        let tolerations = Tolerations {
-            first: spec.tolerations.iter().take(TOLERATIONS).map(toleration).collect(),
-            more: more.try_into().unwrap_or(u32::MAX),
-        };
+        let affinity = required.node_selector_terms.iter().take(TERMS).map(|own| {
+            let terms = NodeTerms::of(own.match_expressions.iter().chain(&own.match_fields).map(term), room);
+            room -= terms.first.len();
+            terms
+        });
         let requirements = Self {
-            selector,
+            selector: NodeTerms::of(pairs(&spec.node_selector).into_iter().map(in_selector), TERMS),
             affinity: affinity.collect(),
             requests: requests(spec),
             claims: spec.volumes.iter().filter_map(|volume| claim(pod, volume)).collect(),
-            tolerations,
+            tolerations: Tolerations::of(spec.tolerations.iter().map(toleration), TOLERATIONS),
         };
         (requirements != Self::default()).then(|| Box::new(requirements))
     }

@@ -119,7 +119,7 @@ fn the_suspects_of_one_namespace_do_not_cut_those_of_another() {
     }
     assert!(most <= index.memory.all, "{most} bytes");
     let mut suspects: Vec<Pod> = index.suspects(all).cloned().collect();
-    let counted: usize = suspects.iter_mut().map(|pod| room::share_texts(&mut index.texts, pod)).sum();
+    let counted: usize = suspects.iter_mut().map(|pod| memory::share_texts(&mut index.texts, pod)).sum();
     assert!(counted <= index.memory.total(), "{counted} bytes are more than {}", index.memory.total());
     assert_eq!((index.watched(shop), undecodable(&index, shop), index.suspects(shop).count()), (19, 0, 19));
     for pod in index.suspects(shop) {
