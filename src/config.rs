@@ -2,14 +2,18 @@
 //!
 //! The flags are parsed in [`crate::cli`]. The configuration of each object comes from its spec, see [`crate::settings`].
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::ValueEnum;
 
 use crate::{
     alerts::delivery::{DeliveryOptions, DeliveryTimings},
     leader::LeaseOptions,
-    metrics::{AddressError, MetricsAddress},
 };
 
 pub use crate::watch::StreamingLists;
@@ -94,46 +98,72 @@ pub enum LogFormat {
     Text,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    #[error("--namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
-    Namespace(String),
-    #[error("--heartbeat-namespaces: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
-    HeartbeatNamespace(String),
-    #[error("--metrics-address: {0:?} {1}")]
-    MetricsAddress(String, AddressError),
-    #[error("--cluster-name: {0:?} is not a name: at most 63 characters, none of them a control character")]
-    ClusterName(String),
-    #[error("--lease-name: {0:?} is not a name: lower-case letters, digits, '-' and '.', at most 253 of them")]
-    LeaseName(String),
-    #[error("--lease-namespace: {0:?} is not a namespace: lower-case letters, digits and '-', at most 63 of them")]
-    LeaseNamespace(String),
+/// Where to listen: on all addresses, of IPv6 and IPv4, or on one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsAddress(SocketAddr);
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.ip() == Ipv6Addr::UNSPECIFIED { write!(f, ":{}", self.0.port()) } else { self.0.fmt(f) }
+    }
 }
 
+impl MetricsAddress {
+    /// Listens.
+    ///
+    /// # Errors
+    /// If the port is in use or not allowed, or this machine does not have the address.
+    pub fn bind(&self) -> io::Result<TcpListener> {
+        let listener = match TcpListener::bind(self.0) {
+            // On Linux, this includes IPv4. A kernel may have no IPv6.
+            Err(error) if self.0.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.0.port()))?
+            }
+            bound => bound?,
+        };
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+}
+
+/// The value of a flag that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--{flag}: {value:?} {rule}")]
+pub struct ConfigError {
+    flag: &'static str,
+    value: String,
+    rule: &'static str,
+}
+
+const NAMESPACE: &str = "is not a namespace: lower-case letters, digits and '-', at most 63 of them";
+const LEASE_NAME: &str = "is not a name: lower-case letters, digits, '-' and '.', at most 253 of them";
+const CLUSTER_NAME: &str = "is not a name: at most 63 characters, none of them a control character";
+const METRICS_ADDRESS: &str = "must be :PORT or IP:PORT, such as :8080 or 127.0.0.1:8080";
+
 impl RunConfig {
-    /// Validates `--namespaces`. Empty names are dropped, so that an empty environment variable means the whole cluster.
+    /// Validates the namespaces of a flag, and returns them sorted and unique. Empty names are dropped, so that an empty
+    /// environment variable means all namespaces, which is absent.
     ///
     /// # Errors
     /// When a value is not a valid name.
-    pub fn namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
-        namespaces(given).map_err(ConfigError::Namespace)
+    pub fn namespaces(flag: &'static str, given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
+        let mut namespaces: Vec<_> = given.into_iter().filter_map(|name| non_empty(Some(name))).collect();
+        namespaces.iter().try_for_each(|name| check(flag, name, NAMESPACE, is_dns_label(name)))?;
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        Ok((!namespaces.is_empty()).then_some(namespaces))
     }
 
-    /// Validates `--heartbeat-namespaces` like `--namespaces`.
-    ///
-    /// # Errors
-    /// When a value is not a valid name.
-    pub fn heartbeat_namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, ConfigError> {
-        namespaces(given).map_err(ConfigError::HeartbeatNamespace)
-    }
-
-    /// Parses `--metrics-address`. An empty address means none, so that the environment variable may be empty.
+    /// Parses `--metrics-address`: `:8080` for all addresses, or one, such as `127.0.0.1:8080` or `[::1]:8080`. An empty
+    /// address means none, so that the environment variable may be empty.
     ///
     /// # Errors
     /// When it is no address.
-    pub fn metrics_address(given: Option<&str>) -> Result<Option<MetricsAddress>, ConfigError> {
-        let Some(text) = given.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
-        text.parse().map(Some).map_err(|error| ConfigError::MetricsAddress(text.to_owned(), error))
+    pub fn metrics_address(given: Option<String>) -> Result<Option<MetricsAddress>, ConfigError> {
+        let Some(value) = non_empty(given) else { return Ok(None) };
+        let full = if value.starts_with(':') { format!("[::]{value}") } else { value.clone() };
+        let wrong = |_| ConfigError { flag: "metrics-address", value, rule: METRICS_ADDRESS };
+        full.parse().map(|address| Some(MetricsAddress(address))).map_err(wrong)
     }
 
     /// Validates `--lease-name` and `--lease-namespace`. `holder` is the name of this replica.
@@ -141,13 +171,9 @@ impl RunConfig {
     /// # Errors
     /// When a value is not a valid name.
     pub fn lease(name: String, namespace: Option<String>, holder: &str) -> Result<LeaseOptions, ConfigError> {
-        if name.len() > 253 || !name.split('.').all(is_dns_label) {
-            return Err(ConfigError::LeaseName(name));
-        }
-        let namespace = namespace.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-        if let Some(invalid) = namespace.as_ref().filter(|name| !is_dns_label(name)) {
-            return Err(ConfigError::LeaseNamespace(invalid.clone()));
-        }
+        check("lease-name", &name, LEASE_NAME, name.len() <= 253 && name.split('.').all(is_dns_label))?;
+        let namespace = non_empty(namespace);
+        namespace.iter().try_for_each(|name| check("lease-namespace", name, NAMESPACE, is_dns_label(name)))?;
         let is_plain = |char: &char| char.is_ascii_alphanumeric() || matches!(char, '-' | '.');
         let holder: String = holder.chars().filter(is_plain).take(253).collect();
         let holder = if holder.is_empty() { "orchestr".to_owned() } else { holder };
@@ -159,26 +185,19 @@ impl RunConfig {
     /// # Errors
     /// When it is longer than 63 characters or contains control characters.
     pub fn cluster_name(given: Option<String>) -> Result<Option<String>, ConfigError> {
-        let Some(name) = given.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()) else {
-            return Ok(None);
-        };
-        if name.chars().count() > 63 || name.contains(char::is_control) {
-            return Err(ConfigError::ClusterName(name));
-        }
-        Ok(Some(name))
+        let name = non_empty(given);
+        let is_valid = |name: &str| name.chars().count() <= 63 && !name.contains(char::is_control);
+        name.iter().try_for_each(|name| check("cluster-name", name, CLUSTER_NAME, is_valid(name)))?;
+        Ok(name)
     }
 }
 
-/// The names, sorted and unique; absent without any. The error is an invalid name.
-fn namespaces(given: Vec<String>) -> Result<Option<Vec<String>>, String> {
-    let mut namespaces: Vec<_> =
-        given.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-    if let Some(invalid) = namespaces.iter().find(|name| !is_dns_label(name)) {
-        return Err(invalid.clone());
-    }
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    Ok((!namespaces.is_empty()).then_some(namespaces))
+fn non_empty(given: Option<String>) -> Option<String> {
+    given.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn check(flag: &'static str, value: &str, rule: &'static str, is_valid: bool) -> Result<(), ConfigError> {
+    if is_valid { Ok(()) } else { Err(ConfigError { flag, value: value.to_owned(), rule }) }
 }
 
 /// Whether a name is an RFC 1123 label, as the names of namespaces are.
@@ -195,7 +214,11 @@ mod tests {
     use super::*;
 
     fn namespaces(given: &[&str]) -> Result<Option<Vec<String>>, ConfigError> {
-        RunConfig::namespaces(given.iter().map(|&name| name.to_owned()).collect())
+        RunConfig::namespaces("namespaces", given.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    fn wrong<T>(flag: &'static str, value: &str, rule: &'static str) -> Result<T, ConfigError> {
+        Err(ConfigError { flag, value: value.to_owned(), rule })
     }
 
     #[test]
@@ -215,8 +238,8 @@ mod tests {
         assert_eq!(RunConfig::cluster_name(None), Ok(None));
         assert_eq!(name(" "), Ok(None));
         assert_eq!(name(" prod-eu "), Ok(Some("prod-eu".to_owned())));
-        for wrong in ["a\nb", &"a".repeat(64)] {
-            assert_eq!(name(wrong), Err(ConfigError::ClusterName(wrong.to_owned())));
+        for value in ["a\nb", &"a".repeat(64)] {
+            assert_eq!(name(value), wrong("cluster-name", value, CLUSTER_NAME));
         }
     }
 
@@ -233,17 +256,43 @@ mod tests {
         assert_eq!(lease("orchestr.a", "shop", "orchestr-7d9f-x"), Ok(options(Some("shop"), "orchestr-7d9f-x")));
         assert_eq!(lease("orchestr.a", "", "a\nb é"), Ok(options(None, "ab")));
         assert_eq!(lease("orchestr.a", " ", ""), Ok(options(None, "orchestr")));
-        for wrong in ["", "A", "a/b", "a..b", &"a".repeat(64)] {
-            assert_eq!(lease(wrong, "", ""), Err(ConfigError::LeaseName(wrong.to_owned())), "{wrong}");
+        for value in ["", "A", "a/b", "a..b", &"a".repeat(64)] {
+            assert_eq!(lease(value, "", ""), wrong("lease-name", value, LEASE_NAME), "{value}");
         }
-        assert_eq!(lease("a", "a.b", ""), Err(ConfigError::LeaseNamespace("a.b".to_owned())));
+        assert_eq!(lease("a", "a.b", ""), wrong("lease-namespace", "a.b", NAMESPACE));
     }
 
     #[test]
     fn rejects_invalid_names_of_namespaces() {
-        for wrong in ["Shop", "shop/cart", "-a", "a-", "*", "a.b", &"a".repeat(64)] {
-            assert_eq!(namespaces(&["ml", wrong]), Err(ConfigError::Namespace(wrong.to_owned())));
+        for value in ["Shop", "shop/cart", "-a", "a-", "*", "a.b", &"a".repeat(64)] {
+            assert_eq!(namespaces(&["ml", value]), wrong("namespaces", value, NAMESPACE));
         }
+        let error = namespaces(&["*"]).unwrap_err().to_string();
+        assert!(error.starts_with(r#"--namespaces: "*" is not a namespace: lower-case"#), "{error}");
+    }
+
+    fn address(given: &str) -> Result<Option<MetricsAddress>, ConfigError> {
+        RunConfig::metrics_address(Some(given.to_owned()))
+    }
+
+    #[test]
+    fn an_address_is_a_port_or_an_ip_with_a_port() {
+        for text in [":8080", "127.0.0.1:8080", "[::1]:8080", "0.0.0.0:0"] {
+            assert_eq!(address(text).unwrap().unwrap().to_string(), text);
+        }
+        assert_eq!((address(" "), RunConfig::metrics_address(None)), (Ok(None), Ok(None)));
+        for value in ["8080", ":", ":x", ":65536", "localhost:8080", "127.0.0.1", "::1:8080:", "http://a:1"] {
+            assert_eq!(address(value), wrong("metrics-address", value, METRICS_ADDRESS));
+        }
+    }
+
+    #[test]
+    fn listens_on_all_addresses_and_reports_a_port_in_use() {
+        let first = address(":0").unwrap().unwrap().bind().unwrap();
+        let port = first.local_addr().unwrap().port();
+        std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let second = address(&format!(":{port}")).unwrap().unwrap().bind();
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]

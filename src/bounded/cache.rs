@@ -80,6 +80,10 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         self.entries.get_mut(key).map(|entry| &mut entry.value)
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|entry| &entry.value)
+    }
+
     /// Adds an entry that counts for this namespace.
     pub(crate) fn insert(&mut self, key: K, value: V, size: usize, namespace: &str) {
         self.remove(&key);

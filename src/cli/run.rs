@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::Orchestr,
     app,
-    config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
-    metrics::{Metrics, MetricsAddress},
+    config::{LogFormat, Logging, MetricsAddress, RunConfig, StreamingLists, TelemetryConfig, Timings},
+    metrics::Metrics,
     telemetry::{
         self, Telemetry,
         heartbeat::{HeartbeatTimings, HeartbeatWebhook},
-        logging, panics,
+        logging,
     },
     version,
     watchdog::{self, Heartbeat},
@@ -118,7 +118,7 @@ impl RunFlags {
         let holder = env::var("HOSTNAME").unwrap_or_default();
         let lease = RunConfig::lease(self.lease_name, self.lease_namespace, &holder).map_err(Failure::new)?;
         let config = RunConfig {
-            namespaces: RunConfig::namespaces(self.namespaces).map_err(Failure::new)?,
+            namespaces: RunConfig::namespaces("namespaces", self.namespaces).map_err(Failure::new)?,
             own_namespace_only: self.own_namespace_only,
             cluster_name: RunConfig::cluster_name(self.cluster_name).map_err(Failure::new)?,
             streaming_lists: self.streaming_lists,
@@ -127,10 +127,10 @@ impl RunFlags {
             leader_election: self.leader_elect.then_some(lease),
             logging: Logging { format: self.log_format, filter: self.log },
             telemetry: TelemetryConfig {
-                metrics_address: RunConfig::metrics_address(self.metrics_address.as_deref()).map_err(Failure::new)?,
+                metrics_address: RunConfig::metrics_address(self.metrics_address).map_err(Failure::new)?,
                 metrics_without_incidents: self.metrics_without_incidents,
                 heartbeat_url_file: self.heartbeat_url_file.filter(|file| !file.as_os_str().is_empty()),
-                heartbeat_namespaces: RunConfig::heartbeat_namespaces(self.heartbeat_namespaces)
+                heartbeat_namespaces: RunConfig::namespaces("heartbeat-namespaces", self.heartbeat_namespaces)
                     .map_err(Failure::new)?,
             },
             timings: Timings::default(),
@@ -142,7 +142,7 @@ impl RunFlags {
 pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     let (connection, config) = flags.into_config()?;
     logging::init(&config.logging).map_err(|error| Failure::new(format!("--log: {error}")))?;
-    panics::report_without_contents();
+    logging::report_panics_without_contents();
     let heartbeat = Heartbeat::default();
     let metrics = start_telemetry(&config, &heartbeat)?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     decide::{Action, Answer, Candidate},
     leadership::{Leadership, Role},
-    options::LeaseOptions,
     uptime::Uptime,
 };
 
@@ -23,6 +22,16 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 const RELEASES: usize = 2;
 /// The longest name of a holder that is logged, in bytes.
 const HOLDER_LIMIT: usize = 253;
+
+/// Which Lease to use, and under which name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseOptions {
+    pub name: String,
+    /// Absent: the namespace of the pod, or of the kubeconfig's context.
+    pub namespace: Option<String>,
+    /// The name of this replica in the Lease, to which a random suffix is added: the name of its pod.
+    pub holder: String,
+}
 
 /// Takes part in the election of the leader.
 pub(crate) struct Election {

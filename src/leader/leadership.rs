@@ -11,10 +11,13 @@ use std::{
     time::Duration,
 };
 
+use http::{Request, Response};
+use kube::{Client, client::Body};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
+use tower::{BoxError, service_fn};
 
 use super::uptime::Uptime;
 
@@ -67,11 +70,6 @@ impl Leadership {
     fn new(held_until: u64, role: Role) -> Self {
         let (held_until, term) = (AtomicU64::new(held_until), AtomicU64::new(0));
         Self(Arc::new(State { held_until, term, role: watch::Sender::new(role) }))
-    }
-
-    /// Whether there is no election.
-    pub(super) fn is_permanent(&self) -> bool {
-        self.0.held_until.load(SeqCst) == ALWAYS
     }
 
     /// This replica leads until then. Returns the new role if it has changed.
@@ -136,6 +134,26 @@ impl Leadership {
             }
         })
         .await
+    }
+
+    /// Returns a client that refuses requests other than reads while this replica does not lead, and ends them when it stops
+    /// leading. All of the operator's writes to the API server pass through it, except those of the Lease.
+    pub(crate) fn fence(&self, client: Client) -> Client {
+        if self.0.held_until.load(SeqCst) == ALWAYS {
+            return client;
+        }
+        let leadership = self.clone();
+        let namespace = client.default_namespace().to_owned();
+        let service = service_fn(move |request: Request<Body>| {
+            let (client, leadership) = (client.clone(), leadership.clone());
+            async move {
+                let is_read = request.method().is_safe();
+                let answer = client.send(request);
+                let answer = if is_read { answer.await } else { leadership.guard(answer).await? };
+                answer.map_err(BoxError::from) as Result<Response<Body>, BoxError>
+            }
+        });
+        Client::new(service, namespace)
     }
 }
 

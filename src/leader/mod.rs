@@ -5,7 +5,7 @@
 //!
 //! The leader holds a Lease, which it renews every two seconds. [`decide`] decides what a replica does with the Lease it
 //! has read; it is pure. [`election`] reads and writes the Lease. [`Leadership`] is what the rest of the operator sees: it
-//! checks that the Lease is held before each write to the API server ([`fence`]) and each message to a receiver.
+//! checks that the Lease is held before each write to the API server ([`Leadership::fence`]) and each message to a receiver.
 //!
 //! # Why there are never two leaders
 //!
@@ -25,14 +25,12 @@
 
 mod decide;
 mod election;
-mod fence;
 mod leadership;
-mod options;
 #[cfg(test)]
 mod simulation;
 mod uptime;
 
-pub use self::options::LeaseOptions;
+pub use self::election::LeaseOptions;
 pub(crate) use self::{
     election::Election,
     leadership::{Leadership, NotLeader, Role},

@@ -1,13 +1,6 @@
-//! Whether the operator watches and delivers, for the readiness probe and the heartbeat.
+//! Which webhooks fail, and why the operator is not ready or sends no heartbeat.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
@@ -38,119 +31,55 @@ pub(crate) struct FailingWebhook<'a> {
     pub only_refuses: bool,
 }
 
-/// At the beginning, nothing is synced, and the process is a follower until the event loop sets its role.
+/// Since when the webhooks of an object, by name and UID, have been failing. Absent if the heartbeat does not depend on it.
 #[derive(Debug, Default)]
-pub(super) struct Health {
-    is_synced: AtomicBool,
-    is_leader: AtomicBool,
-    failing: Mutex<Failing>,
-}
+pub(super) struct FailingWebhooks(HashMap<(NamespacedName, String), HashMap<String, Option<Instant>>>);
 
-#[derive(Debug, Default)]
-struct Failing {
-    /// Counts how often delivery has ended.
-    round: u64,
-    /// Since when the webhooks of an object, by name and UID, have been failing. Absent if the heartbeat does not depend on it.
-    webhooks: HashMap<(NamespacedName, String), HashMap<String, Option<Instant>>>,
-}
-
-impl Health {
-    pub(super) fn set_synced(&self, is_synced: bool) {
-        self.is_synced.store(is_synced, Relaxed);
-    }
-
-    pub(super) fn set_leader(&self, is_leader: bool) {
-        self.is_leader.store(is_leader, Relaxed);
-    }
-
-    /// A follower is ready as well, because it can take over.
-    pub(super) fn readiness(&self) -> Result<(), Unhealthy> {
-        if self.is_synced.load(Relaxed) { Ok(()) } else { Err(Unhealthy::NotSynced) }
-    }
-
-    pub(super) fn is_delivering(&self, namespaces: Option<&[String]>, now: Instant) -> Result<(), Unhealthy> {
-        self.readiness()?;
-        if !self.is_leader.load(Relaxed) {
-            return Err(Unhealthy::NotLeader);
-        }
-        let counts = |namespace: &String| namespaces.is_none_or(|counted| counted.contains(namespace));
-        let failing = lock(&self.failing);
-        let mut counted = failing.webhooks.iter().filter(|((object, _), _)| counts(&object.namespace));
-        let is_long = |since: &Instant| now.saturating_duration_since(*since) > TOLERATED;
-        let is_failing = counted.any(|(_, webhooks)| webhooks.values().flatten().any(is_long));
-        if is_failing { Err(Unhealthy::NotDelivering) } else { Ok(()) }
-    }
-
-    /// The round of delivery that has begun, for [`set_failing_webhooks`](Self::set_failing_webhooks).
-    pub(super) fn delivery_round(&self) -> u64 {
-        lock(&self.failing).round
-    }
-
-    /// Forgets all failures. Later reports of the round that ends here are ignored.
-    pub(super) fn end_delivery(&self) {
-        let mut failing = lock(&self.failing);
-        failing.round += 1;
-        failing.webhooks.clear();
-    }
-
-    pub(super) fn set_failing_webhooks(
-        &self,
-        round: u64,
-        object: &NamespacedName,
-        uid: &str,
-        webhooks: &[FailingWebhook<'_>],
-        now: Instant,
-    ) {
-        let mut all = lock(&self.failing);
-        if all.round != round {
-            return;
-        }
+impl FailingWebhooks {
+    pub(super) fn set(&mut self, object: &NamespacedName, uid: &str, failing: &[FailingWebhook<'_>], now: Instant) {
         let key = (object.clone(), uid.to_owned());
-        if webhooks.is_empty() {
-            all.webhooks.remove(&key);
+        if failing.is_empty() {
+            self.0.remove(&key);
             return;
         }
-        let failing = all.webhooks.entry(key).or_default();
-        failing.retain(|name, _| webhooks.iter().any(|webhook| webhook.name == name));
-        for FailingWebhook { name, only_refuses } in webhooks {
-            let since = failing.entry((*name).to_owned()).or_default();
+        let known = self.0.entry(key).or_default();
+        known.retain(|name, _| failing.iter().any(|webhook| webhook.name == name));
+        for FailingWebhook { name, only_refuses } in failing {
+            let since = known.entry((*name).to_owned()).or_default();
             *since = if *only_refuses { None } else { since.or(Some(now)) };
         }
     }
 
-    /// How many webhooks of each object fail now.
-    pub(super) fn failing_webhooks(&self) -> Vec<(NamespacedName, usize)> {
-        let failing = lock(&self.failing);
-        failing.webhooks.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect()
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
-}
 
-/// Locks values that stay valid if a thread panics.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether one has been failing for too long. Only webhooks of objects in these namespaces count; absent: all.
+    pub(super) fn is_long(&self, namespaces: Option<&[String]>, now: Instant) -> bool {
+        let counts = |namespace: &String| namespaces.is_none_or(|counted| counted.contains(namespace));
+        let mut counted = self.0.iter().filter(|((object, _), _)| counts(&object.namespace));
+        let is_long = |since: &Instant| now.saturating_duration_since(*since) > TOLERATED;
+        counted.any(|(_, webhooks)| webhooks.values().flatten().any(is_long))
+    }
+
+    /// How many webhooks of each object fail now, sorted by object.
+    pub(super) fn counts(&self) -> Vec<(NamespacedName, usize)> {
+        let mut counts: Vec<_> =
+            self.0.iter().map(|((object, _), webhooks)| (object.clone(), webhooks.len())).collect();
+        counts.sort_unstable();
+        // While an object of the same name replaces another one.
+        counts.dedup_by(|a, b| a.0 == b.0);
+        counts
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
 
     fn failing<const N: usize>(names: [&str; N]) -> [FailingWebhook<'_>; N] {
         names.map(|name| FailingWebhook { name, only_refuses: false })
-    }
-
-    #[test]
-    fn a_receiver_that_only_refuses_does_not_end_the_heartbeat() {
-        let (health, start) = (Health::default(), Instant::now());
-        health.set_synced(true);
-        health.set_leader(true);
-        let shop = NamespacedName::new("shop", "cluster");
-        let refusing = FailingWebhook { name: "ops", only_refuses: true };
-        health.set_failing_webhooks(0, &shop, "1", &[refusing], start);
-        assert_eq!(health.is_delivering(None, after(start, 60)), Ok(()));
-        assert_eq!(health.failing_webhooks(), [(shop.clone(), 1)]);
-        health.set_failing_webhooks(0, &shop, "1", &failing(["ops"]), after(start, 60));
-        assert_eq!(health.is_delivering(None, after(start, 69)), Ok(()));
-        assert_eq!(health.is_delivering(None, after(start, 71)), Err(Unhealthy::NotDelivering));
     }
 
     fn after(start: Instant, minutes: u64) -> Instant {
@@ -159,52 +88,55 @@ mod tests {
 
     #[test]
     fn delivers_only_while_synced_and_leading() {
-        let (health, now) = (Health::default(), Instant::now());
-        assert_eq!(health.is_delivering(None, now), Err(Unhealthy::NotSynced));
-        health.set_synced(true);
-        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Err(Unhealthy::NotLeader)));
-        health.set_leader(true);
-        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Ok(())));
-        health.set_leader(false);
-        assert_eq!((health.readiness(), health.is_delivering(None, now)), (Ok(()), Err(Unhealthy::NotLeader)));
+        let (metrics, now) = (Metrics::default(), Instant::now());
+        for (is_synced, is_leader, ready, delivering) in [
+            (false, false, Err(Unhealthy::NotSynced), Err(Unhealthy::NotSynced)),
+            (true, false, Ok(()), Err(Unhealthy::NotLeader)),
+            (true, true, Ok(()), Ok(())),
+            (false, true, Err(Unhealthy::NotSynced), Err(Unhealthy::NotSynced)),
+        ] {
+            metrics.set_synced(is_synced);
+            metrics.set_leader(is_leader);
+            assert_eq!((metrics.readiness(), metrics.is_delivering(None, now)), (ready, delivering));
+        }
+        let shop = NamespacedName::new("shop", "cluster");
+        metrics.set_synced(true);
+        metrics.set_failing_webhooks(&shop, "1", &failing(["ops"]), now);
+        assert_eq!(metrics.is_delivering(None, after(now, 11)), Err(Unhealthy::NotDelivering));
+        metrics.end_delivery();
+        assert_eq!(metrics.is_delivering(None, after(now, 11)), Ok(()), "the next leader reports what fails");
+    }
+
+    #[test]
+    fn a_receiver_that_only_refuses_does_not_end_the_heartbeat() {
+        let (mut webhooks, start) = (FailingWebhooks::default(), Instant::now());
+        let shop = NamespacedName::new("shop", "cluster");
+        webhooks.set(&shop, "1", &[FailingWebhook { name: "ops", only_refuses: true }], start);
+        assert!(!webhooks.is_long(None, after(start, 60)));
+        assert_eq!(webhooks.counts(), [(shop.clone(), 1)]);
+        webhooks.set(&shop, "1", &failing(["ops"]), after(start, 60));
+        assert!(!webhooks.is_long(None, after(start, 69)));
+        assert!(webhooks.is_long(None, after(start, 71)));
     }
 
     #[test]
     fn a_webhook_that_fails_for_ten_minutes_is_no_delivery() {
-        let (health, start) = (Health::default(), Instant::now());
-        health.set_synced(true);
-        health.set_leader(true);
+        let (mut webhooks, start) = (FailingWebhooks::default(), Instant::now());
         let (shop, ml) = (NamespacedName::new("shop", "cluster"), NamespacedName::new("ml", "cluster"));
-        health.set_failing_webhooks(0, &shop, "1", &failing(["ops"]), start);
-        health.set_failing_webhooks(0, &shop, "1", &failing(["ops", "dev"]), after(start, 9));
-        assert_eq!(health.is_delivering(None, after(start, 10)), Ok(()));
-        assert_eq!(health.is_delivering(None, after(start, 11)), Err(Unhealthy::NotDelivering));
-        health.set_failing_webhooks(0, &shop, "1", &failing(["dev"]), after(start, 11));
-        assert_eq!(health.is_delivering(None, after(start, 11)), Ok(()), "the other one fails for two minutes");
-        health.set_failing_webhooks(0, &ml, "2", &failing(["chat"]), start);
+        webhooks.set(&shop, "1", &failing(["ops"]), start);
+        webhooks.set(&shop, "1", &failing(["ops", "dev"]), after(start, 9));
+        assert!(!webhooks.is_long(None, after(start, 10)));
+        assert!(webhooks.is_long(None, after(start, 11)));
+        webhooks.set(&shop, "1", &failing(["dev"]), after(start, 11));
+        assert!(!webhooks.is_long(None, after(start, 11)), "the other one fails for two minutes");
+        webhooks.set(&ml, "2", &failing(["chat"]), start);
         let counted = ["shop".to_owned()];
-        assert_eq!(health.is_delivering(Some(&counted), after(start, 12)), Ok(()), "a tenant's webhook");
-        assert_eq!(health.is_delivering(None, after(start, 12)), Err(Unhealthy::NotDelivering));
+        assert!(!webhooks.is_long(Some(&counted), after(start, 12)), "a tenant's webhook");
+        assert!(webhooks.is_long(None, after(start, 12)));
         // A new object of the same name has its own state.
-        health.set_failing_webhooks(0, &ml, "3", &failing(["chat"]), after(start, 12));
-        health.set_failing_webhooks(0, &ml, "2", &[], after(start, 12));
-        assert_eq!(health.is_delivering(None, after(start, 13)), Ok(()));
-        let mut failing = health.failing_webhooks();
-        failing.sort_unstable();
-        assert_eq!(failing, [(ml, 1), (shop, 1)]);
-    }
-
-    #[test]
-    fn a_report_of_a_round_that_has_ended_is_ignored() {
-        let (health, now) = (Health::default(), Instant::now());
-        let shop = NamespacedName::new("shop", "cluster");
-        let round = health.delivery_round();
-        health.set_failing_webhooks(round, &shop, "1", &failing(["ops"]), now);
-        health.end_delivery();
-        assert_eq!(health.failing_webhooks(), []);
-        health.set_failing_webhooks(round, &shop, "1", &failing(["ops"]), now);
-        assert_eq!(health.failing_webhooks(), []);
-        health.set_failing_webhooks(health.delivery_round(), &shop, "1", &failing(["ops"]), now);
-        assert_eq!(health.failing_webhooks(), [(shop, 1)]);
+        webhooks.set(&ml, "3", &failing(["chat"]), after(start, 12));
+        webhooks.set(&ml, "2", &[], after(start, 12));
+        assert!(!webhooks.is_long(None, after(start, 13)));
+        assert_eq!(webhooks.counts(), [(ml, 1), (shop, 1)]);
     }
 }

@@ -1,59 +1,19 @@
-//! Counters, gauges and the histogram whose labels come from closed sets, except for [`ContainerLabels`], which
-//! [`Terminations`](super::terminations::Terminations) bounds.
+//! Counters, gauges and the histogram. The values of their labels come from closed sets, except for those of container
+//! terminations, which [`Terminations`](super::labels::Terminations) bounds.
 
 use prometheus_client::{
-    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
+    registry::{Metric, Registry},
 };
 
+use super::labels::Labels;
 use crate::{
     api::ProblemKind,
     version::{REVISION, VERSION},
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct KindLabel {
-    pub(super) kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ResultLabel {
-    pub(super) result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ResourceLabel {
-    pub(super) resource: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct NotificationLabels {
-    pub(super) format: &'static str,
-    pub(super) result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct RequestLabels {
-    pub(super) verb: &'static str,
-    pub(super) resource: &'static str,
-    pub(super) code: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ContainerLabels {
-    pub(super) namespace: String,
-    pub(super) reason: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    /// Or "unknown": Prometheus drops labels without a value.
-    revision: &'static str,
-}
-
-pub(super) type ByKind = Family<KindLabel, Counter>;
+/// Counters by the values of labels.
+pub(super) type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
 /// The resources that are watched.
 const WATCHED: [&str; 3] = ["events", "orchestrs", "pods"];
@@ -64,120 +24,86 @@ const LATENCY_BUCKETS: [f64; 11] = [0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.5, 5
 
 #[derive(Debug)]
 pub(super) struct Instruments {
-    pub(super) container_terminations: Family<ContainerLabels, Counter>,
-    pub(super) incidents_opened: ByKind,
-    pub(super) incidents_resolved: ByKind,
-    pub(super) log_reads: Family<ResultLabel, Counter>,
-    pub(super) notifications: Family<NotificationLabels, Counter>,
-    pub(super) heartbeats: Family<ResultLabel, Counter>,
-    pub(super) status_writes: Family<ResultLabel, Counter>,
-    pub(super) api_requests: Family<RequestLabels, Counter>,
-    pub(super) watch_restarts: Family<ResourceLabel, Counter>,
+    pub(super) container_terminations: Counters<2>,
+    pub(super) incidents_opened: Counters<1>,
+    pub(super) incidents_resolved: Counters<1>,
+    pub(super) log_reads: Counters<1>,
+    pub(super) notifications: Counters<2>,
+    pub(super) heartbeats: Counters<1>,
+    pub(super) status_writes: Counters<1>,
+    pub(super) api_requests: Counters<3>,
+    pub(super) watch_restarts: Counters<1>,
     pub(super) detection_latency: Histogram,
     pub(super) synced: Gauge,
     pub(super) unreadable_namespaces: Gauge,
     pub(super) leader: Gauge,
     pub(super) last_pod_event: Gauge,
-    build: Family<BuildLabels, Gauge>,
 }
 
-impl Default for Instruments {
-    /// Series of few labels begin at zero, because Prometheus does not count the first value of a series as an increase.
-    fn default() -> Self {
+impl Instruments {
+    /// Registers all of them. Series of few labels begin at zero, because Prometheus does not count the first value of a
+    /// series as an increase.
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("orchestr");
+        let detection_latency = Histogram::new(LATENCY_BUCKETS);
+        let latency_help = "Time from the receipt of a change to the written status that shows it";
+        registry.register("detection_latency_seconds", latency_help, detection_latency.clone());
+        let build_help = "The version and the git revision of the operator, as labels; always 1";
+        let build: Family<Labels<2>, Gauge> = add(registry, "build_info", build_help);
+        // Prometheus drops labels without a value.
+        let revision = REVISION.unwrap_or("unknown");
+        build.get_or_create(&[("version", VERSION.into()), ("revision", revision.into())]).set(1);
         let instruments = Self {
-            container_terminations: Family::default(),
-            incidents_opened: Family::default(),
-            incidents_resolved: Family::default(),
-            log_reads: Family::default(),
-            notifications: Family::default(),
-            heartbeats: Family::default(),
-            status_writes: Family::default(),
-            api_requests: Family::default(),
-            watch_restarts: Family::default(),
-            detection_latency: Histogram::new(LATENCY_BUCKETS),
-            synced: Gauge::default(),
-            unreadable_namespaces: Gauge::default(),
-            leader: Gauge::default(),
-            last_pod_event: Gauge::default(),
-            build: Family::default(),
+            container_terminations: add(
+                registry,
+                "container_terminations",
+                "Containers that failed while they were watched",
+            ),
+            incidents_opened: add(
+                registry,
+                "incidents_opened",
+                "Incidents that began while their Orchestr object was watched",
+            ),
+            incidents_resolved: add(
+                registry,
+                "incidents_resolved",
+                "Incidents that ended while their Orchestr object was watched",
+            ),
+            log_reads: add(registry, "log_reads", "Reads of container logs"),
+            notifications: add(registry, "notifications", "Attempts to send a message to a webhook"),
+            heartbeats: add(registry, "heartbeats", "Attempts to ping the heartbeat webhook"),
+            status_writes: add(registry, "status_writes", "Writes of the status of Orchestr objects"),
+            api_requests: add(registry, "api_requests", "Requests to the API server"),
+            watch_restarts: add(registry, "watch_restarts", "Lists and watches that failed and were started again"),
+            detection_latency,
+            synced: add(registry, "synced", "Whether all pods are known"),
+            unreadable_namespaces: add(
+                registry,
+                "unreadable_namespaces",
+                "Namespaces of --namespaces whose pods may not be read, while others may",
+            ),
+            leader: add(registry, "leader", "Whether this replica writes statuses and sends alerts"),
+            last_pod_event: add(
+                registry,
+                "last_pod_event_timestamp_seconds",
+                "When a change of a pod was received last, as seconds since 1970",
+            ),
         };
         for kind in ProblemKind::ALL {
-            let label = KindLabel { kind: kind.as_str() };
+            let label = [("kind", kind.as_str().into())];
             drop(instruments.incidents_opened.get_or_create(&label));
             drop(instruments.incidents_resolved.get_or_create(&label));
         }
         for resource in WATCHED {
-            drop(instruments.watch_restarts.get_or_create(&ResourceLabel { resource }));
+            drop(instruments.watch_restarts.get_or_create(&[("resource", resource.into())]));
         }
-        instruments
-            .build
-            .get_or_create(&BuildLabels { version: VERSION, revision: REVISION.unwrap_or("unknown") })
-            .set(1);
         instruments
     }
 }
 
-impl Instruments {
-    /// The encoder appends a full stop to each help text, and `_total` to the names of counters.
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "orchestr_container_terminations",
-            "Containers that failed while they were watched",
-            self.container_terminations.clone(),
-        );
-        registry.register(
-            "orchestr_incidents_opened",
-            "Incidents that began while their Orchestr object was watched",
-            self.incidents_opened.clone(),
-        );
-        registry.register(
-            "orchestr_incidents_resolved",
-            "Incidents that ended while their Orchestr object was watched",
-            self.incidents_resolved.clone(),
-        );
-        registry.register("orchestr_log_reads", "Reads of container logs", self.log_reads.clone());
-        registry.register(
-            "orchestr_notifications",
-            "Attempts to send a message to a webhook",
-            self.notifications.clone(),
-        );
-        registry.register("orchestr_heartbeats", "Attempts to ping the heartbeat webhook", self.heartbeats.clone());
-        registry.register(
-            "orchestr_status_writes",
-            "Writes of the status of Orchestr objects",
-            self.status_writes.clone(),
-        );
-        registry.register("orchestr_api_requests", "Requests to the API server", self.api_requests.clone());
-        registry.register(
-            "orchestr_watch_restarts",
-            "Lists and watches that failed and were started again",
-            self.watch_restarts.clone(),
-        );
-        registry.register(
-            "orchestr_detection_latency_seconds",
-            "Time from the receipt of a change to the written status that shows it",
-            self.detection_latency.clone(),
-        );
-        registry.register("orchestr_synced", "Whether all pods are known", self.synced.clone());
-        registry.register(
-            "orchestr_unreadable_namespaces",
-            "Namespaces of --namespaces whose pods may not be read, while others may",
-            self.unreadable_namespaces.clone(),
-        );
-        registry.register(
-            "orchestr_leader",
-            "Whether this replica writes statuses and sends alerts",
-            self.leader.clone(),
-        );
-        registry.register(
-            "orchestr_last_pod_event_timestamp_seconds",
-            "When a change of a pod was received last, as seconds since 1970",
-            self.last_pod_event.clone(),
-        );
-        registry.register(
-            "orchestr_build_info",
-            "The version and the git revision of the operator, as labels; always 1",
-            self.build.clone(),
-        );
-    }
+/// The encoder appends a full stop to the help text, and `_total` to the name of a counter.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }

@@ -1,22 +1,23 @@
 //! What the operator measures, for Prometheus and for the heartbeat.
 //!
 //! [`Metrics`] is a handle that the parts of the operator are passed: they count what happens where it happens, and report
-//! the state of each object. The [page](crate::telemetry) is encoded from it on another thread.
+//! the state of each object. The page is encoded from it on [another thread](crate::telemetry).
 
-mod address;
-mod clean;
 mod health;
 mod instruments;
-mod series;
+mod labels;
+mod page;
+mod process;
 mod state;
-mod terminations;
 
 use std::{
+    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use jiff::Timestamp;
+use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use crate::{
@@ -24,57 +25,75 @@ use crate::{
     report::Incident,
 };
 
+pub use self::health::Unhealthy;
 #[cfg(test)]
 pub(crate) use self::state::ProblemCount;
-pub use self::{
-    address::{AddressError, MetricsAddress},
-    health::Unhealthy,
-};
-pub(crate) use self::{health::FailingWebhook, state::ObjectReport};
+pub(crate) use self::{health::FailingWebhook, page::Format, state::ObjectReport};
 
 use self::{
-    health::{Health, lock},
-    instruments::Instruments,
-    state::State,
-    terminations::Terminations,
+    instruments::{Counters, Instruments},
+    labels::Terminations,
+    page::{Objects, ObjectsCollector, Shown, encode, lock},
+    process::ProcessCollector,
 };
 
-/// Clones share the values.
-#[derive(Clone, Debug, Default)]
+/// Clones share the values. At the beginning, nothing is synced, and the process is a follower until the event loop sets its
+/// role.
+#[derive(Clone, Debug)]
 pub struct Metrics(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     instruments: Instruments,
     terminations: Mutex<Terminations>,
-    health: Health,
-    /// Absent if metrics are not served. Then the state of the objects takes no memory.
-    state: Option<Mutex<State>>,
-    /// Whether the page names no namespaces, owners and causes, because others than the administrator may read it.
-    hides_incidents: bool,
+    objects: Arc<Objects>,
+    registry: Registry,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new(Shown::Nothing)
+    }
 }
 
 impl Metrics {
+    fn new(shown: Shown) -> Self {
+        let mut registry = Registry::default();
+        let instruments = Instruments::new(&mut registry);
+        let objects = Arc::new(Objects { shown, state: Mutex::default(), failing: Mutex::default() });
+        registry.register_collector(Box::new(ObjectsCollector(Arc::clone(&objects))));
+        registry.register_collector(Box::new(ProcessCollector));
+        Self(Arc::new(Shared { instruments, terminations: Mutex::default(), objects, registry }))
+    }
+
     /// Metrics that also keep the state of the objects, for a page.
     #[must_use]
     pub fn with_state() -> Self {
-        Self(Arc::new(Shared { state: Some(Mutex::default()), ..Shared::default() }))
+        Self::new(Shown::Incidents)
     }
 
     /// The same for a page that counts problems, and names no namespace, owner or cause.
     #[must_use]
     pub fn without_incidents() -> Self {
-        Self(Arc::new(Shared { state: Some(Mutex::default()), hides_incidents: true, ..Shared::default() }))
+        Self::new(Shown::Counts)
+    }
+
+    /// Encodes all metrics.
+    ///
+    /// # Errors
+    /// If a value cannot be encoded.
+    pub(crate) fn page(&self, format: Format) -> Result<String, fmt::Error> {
+        encode(&self.0.registry, format)
     }
 
     /// Whether the state of objects is wanted.
     pub(crate) fn wants_state(&self) -> bool {
-        self.0.state.is_some()
+        self.0.objects.shown != Shown::Nothing
     }
 
-    /// Why the operator is not ready, if it is not.
+    /// Why the operator is not ready, if it is not. A follower is ready as well, because it can take over.
     pub fn readiness(&self) -> Result<(), Unhealthy> {
-        self.0.health.readiness()
+        if self.0.instruments.synced.get() == 1 { Ok(()) } else { Err(Unhealthy::NotSynced) }
     }
 
     /// Why a dead man's switch should go off, if it should. Only webhooks of objects in these namespaces count; absent: all.
@@ -82,7 +101,14 @@ impl Metrics {
     /// # Errors
     /// While the operator does not lead, is not synced, or could not deliver for longer than is tolerated.
     pub fn is_delivering(&self, namespaces: Option<&[String]>, now: Instant) -> Result<(), Unhealthy> {
-        self.0.health.is_delivering(namespaces, now)
+        self.readiness()?;
+        if self.0.instruments.leader.get() == 0 {
+            Err(Unhealthy::NotLeader)
+        } else if lock(&self.0.objects.failing).is_long(namespaces, now) {
+            Err(Unhealthy::NotDelivering)
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn set_unreadable_namespaces(&self, namespaces: usize) {
@@ -90,13 +116,11 @@ impl Metrics {
     }
 
     pub(crate) fn set_synced(&self, is_synced: bool) {
-        self.0.health.set_synced(is_synced);
         self.0.instruments.synced.set(i64::from(is_synced));
     }
 
     /// Whether this replica writes and sends. False until this is called.
     pub fn set_leader(&self, is_leader: bool) {
-        self.0.health.set_leader(is_leader);
         self.0.instruments.leader.set(i64::from(is_leader));
     }
 
@@ -110,79 +134,69 @@ impl Metrics {
     }
 
     pub(crate) fn status_written(&self, result: &'static str) {
-        self.0.instruments.status_writes.get_or_create(&instruments::ResultLabel { result }).inc();
+        self.0.instruments.status_writes.get_or_create(&[("result", result.into())]).inc();
     }
 
     pub(crate) fn log_read(&self, result: &'static str) {
-        self.0.instruments.log_reads.get_or_create(&instruments::ResultLabel { result }).inc();
+        self.0.instruments.log_reads.get_or_create(&[("result", result.into())]).inc();
     }
 
     pub(crate) fn notification_sent(&self, format: &'static str, result: &'static str) {
-        self.0.instruments.notifications.get_or_create(&instruments::NotificationLabels { format, result }).inc();
+        let labels = [("format", format.into()), ("result", result.into())];
+        self.0.instruments.notifications.get_or_create(&labels).inc();
     }
 
     pub(crate) fn heartbeat_sent(&self, result: &'static str) {
-        self.0.instruments.heartbeats.get_or_create(&instruments::ResultLabel { result }).inc();
+        self.0.instruments.heartbeats.get_or_create(&[("result", result.into())]).inc();
     }
 
-    pub(crate) fn api_request(&self, verb: &'static str, resource: &'static str, code: &'static str) {
-        self.0.instruments.api_requests.get_or_create(&instruments::RequestLabels { verb, resource, code }).inc();
+    pub(crate) fn api_request(&self, verb: &'static str, resource: &'static str, code: String) {
+        let labels = [("verb", verb.into()), ("resource", resource.into()), ("code", code.into())];
+        self.0.instruments.api_requests.get_or_create(&labels).inc();
     }
 
     pub(crate) fn watch_failed(&self, resource: &'static str) {
-        self.0.instruments.watch_restarts.get_or_create(&instruments::ResourceLabel { resource }).inc();
+        self.0.instruments.watch_restarts.get_or_create(&[("resource", resource.into())]).inc();
     }
 
     /// A container failed while it was watched.
     pub(crate) fn container_terminated(&self, namespace: &str, reason: &str) {
-        let namespace = if self.0.hides_incidents { "" } else { namespace };
+        let namespace = if self.0.objects.shown == Shown::Counts { "" } else { namespace };
         let labels = lock(&self.0.terminations).labels(namespace, reason);
         self.0.instruments.container_terminations.get_or_create(&labels).inc();
     }
 
     /// An object's pods are known.
     pub(crate) fn object_reported(&self, object: &NamespacedName, report: &ObjectReport<'_>, incidents: &[Incident]) {
-        let Some(state) = &self.0.state else { return };
-        let changes = lock(state).report(object, report, incidents);
-        for kind in changes.opened {
-            self.count_incident(&self.0.instruments.incidents_opened, kind);
+        if !self.wants_state() {
+            return;
         }
-        for kind in changes.resolved {
-            self.count_incident(&self.0.instruments.incidents_resolved, kind);
-        }
+        let changes = lock(&self.0.objects.state).report(object, report, incidents);
+        let count = |counters: &Counters<1>, kind: ProblemKind| {
+            counters.get_or_create(&[("kind", kind.as_str().into())]).inc();
+        };
+        changes.opened.into_iter().for_each(|kind| count(&self.0.instruments.incidents_opened, kind));
+        changes.resolved.into_iter().for_each(|kind| count(&self.0.instruments.incidents_resolved, kind));
     }
 
     /// Nothing is known about an object's pods: it is gone, paused or invalid, or its pods cannot be read.
     pub(crate) fn object_withdrawn(&self, object: &NamespacedName) {
-        if let Some(state) = &self.0.state {
-            lock(state).withdraw(object);
-        }
-    }
-
-    /// Identifies the time in which this replica delivers. It ends when the replica stops leading.
-    pub(crate) fn delivery_round(&self) -> u64 {
-        self.0.health.delivery_round()
+        lock(&self.0.objects.state).withdraw(object);
     }
 
     /// This replica has stopped delivering, so it cannot report webhooks that fail.
     pub(crate) fn end_delivery(&self) {
-        self.0.health.end_delivery();
+        lock(&self.0.objects.failing).clear();
     }
 
-    /// The webhooks of an object that fail or cannot be used now. The UID separates it from an earlier one of its name. A
-    /// report of a round of delivery that has ended is ignored.
+    /// The webhooks of an object that fail or cannot be used now. The UID separates it from an earlier one of its name.
     pub(crate) fn set_failing_webhooks(
         &self,
-        round: u64,
         object: &NamespacedName,
         uid: &str,
         failing: &[FailingWebhook<'_>],
         now: Instant,
     ) {
-        self.0.health.set_failing_webhooks(round, object, uid, failing, now);
-    }
-
-    fn count_incident(&self, counters: &instruments::ByKind, kind: ProblemKind) {
-        counters.get_or_create(&instruments::KindLabel { kind: kind.as_str() }).inc();
+        lock(&self.0.objects.failing).set(object, uid, failing, now);
     }
 }

@@ -1,19 +1,20 @@
 //! Pings a webhook once a minute while the operator watches and delivers. A dead man's switch at the other end alerts when
 //! the pings stop: nothing inside a cluster can report that the whole cluster is gone.
 
-use std::{fs::File, io::Read, path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::PathBuf,
+    time::Duration,
+};
 
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     alerts::{
-        delivery::{
-            DeliveryOptions, HttpClient,
-            http_client::{Post, TlsError},
-            system_lookup,
-        },
-        destination::{Destination, UrlError},
+        delivery::{DeliveryOptions, HttpClient, http_client::Post, system_lookup},
+        destination::Destination,
         retry::AttemptOutcome,
     },
     api::WebhookFormat,
@@ -54,25 +55,8 @@ impl Default for HeartbeatTimings {
 
 /// Why the URL cannot be used. Contains no part of it.
 #[derive(Debug, thiserror::Error)]
-pub enum HeartbeatError {
-    #[error("cannot read the file: {0}")]
-    Read(std::io::Error),
-    #[error("the file's content {0}")]
-    Url(UrlError),
-    #[error(transparent)]
-    Tls(TlsError),
-}
-
-/// Why no ping arrived.
-#[derive(Debug, thiserror::Error)]
-enum NoPing {
-    #[error(transparent)]
-    Unhealthy(Unhealthy),
-    #[error(transparent)]
-    Unusable(HeartbeatError),
-    #[error("{0}")]
-    Failed(String),
-}
+#[error("{0}")]
+pub struct HeartbeatError(String);
 
 impl HeartbeatWebhook {
     /// Reads the URL.
@@ -81,9 +65,10 @@ impl HeartbeatWebhook {
     /// If the file cannot be read, or its content is not a URL that is allowed.
     pub fn destination(&self) -> Result<Destination, HeartbeatError> {
         let mut content = Vec::new();
-        let file = File::open(&self.url_file).map_err(HeartbeatError::Read)?;
-        file.take(FILE_LIMIT).read_to_end(&mut content).map_err(HeartbeatError::Read)?;
-        Destination::new(WebhookFormat::Generic, &content, self.options.urls).map_err(HeartbeatError::Url)
+        let read = File::open(&self.url_file).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut content));
+        read.map_err(|error: io::Error| HeartbeatError(format!("cannot read the file: {error}")))?;
+        Destination::new(WebhookFormat::Generic, &content, self.options.urls)
+            .map_err(|error| HeartbeatError(format!("the file's content {error}")))
     }
 }
 
@@ -97,39 +82,34 @@ pub async fn run(webhook: HeartbeatWebhook, metrics: Metrics, heartbeat: Heartbe
             false => Err(Unhealthy::NotAlive),
         };
         let pinged = match health {
-            Ok(()) => ping(&webhook, &http, &metrics).await,
-            Err(reason) => Err(NoPing::Unhealthy(reason)),
+            Ok(()) => ping(&webhook, &http).await,
+            Err(reason) => Err(reason.to_string()),
         };
-        let problem = pinged.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        if health.is_ok() {
+            metrics.heartbeat_sent(if pinged.is_ok() { "delivered" } else { "failed" });
+        }
+        let pause = if pinged.is_ok() { webhook.timings.interval } else { webhook.timings.retry };
+        let problem = pinged.err().unwrap_or_default();
         if problem != last_problem {
-            match &pinged {
-                Ok(()) => tracing::info!("the heartbeat webhook is pinged again"),
-                // It begins like this, and ends so when another replica leads.
-                Err(NoPing::Unhealthy(reason @ (Unhealthy::NotSynced | Unhealthy::NotLeader))) => {
+            match health {
+                _ if problem.is_empty() => tracing::info!("the heartbeat webhook is pinged again"),
+                // The state at startup, and again after another replica takes over.
+                Err(reason @ (Unhealthy::NotSynced | Unhealthy::NotLeader)) => {
                     tracing::info!(%reason, "the heartbeat webhook is not pinged");
                 }
-                Err(reason) => tracing::warn!(%reason, "the heartbeat webhook is not pinged"),
+                _ => tracing::warn!(reason = problem, "the heartbeat webhook is not pinged"),
             }
             last_problem = problem;
         }
-        sleep(if pinged.is_ok() { webhook.timings.interval } else { webhook.timings.retry }).await;
+        sleep(pause).await;
     }
 }
 
-async fn ping(webhook: &HeartbeatWebhook, http: &HttpClient, metrics: &Metrics) -> Result<(), NoPing> {
-    let sent = send(webhook, http).await;
-    metrics.heartbeat_sent(if sent.is_ok() { "delivered" } else { "failed" });
-    sent
-}
-
-async fn send(webhook: &HeartbeatWebhook, http: &HttpClient) -> Result<(), NoPing> {
-    let destination = webhook.destination().map_err(NoPing::Unusable)?;
+async fn ping(webhook: &HeartbeatWebhook, http: &HttpClient) -> Result<(), String> {
+    let destination = webhook.destination().map_err(|error| error.to_string())?;
     let url = destination.url();
     let tls = match url.scheme() {
-        "https" => {
-            let roots = http.public_roots().await;
-            Some(roots.map_err(|error| NoPing::Unusable(HeartbeatError::Tls(error)))?)
-        }
+        "https" => Some(http.public_roots().await.map_err(|error| error.to_string())?),
         _ => None,
     };
     let post = Post {
@@ -143,7 +123,7 @@ async fn send(webhook: &HeartbeatWebhook, http: &HttpClient) -> Result<(), NoPin
     };
     match http.post(post).await {
         AttemptOutcome::Answered { status: 200..=299, .. } => Ok(()),
-        outcome => Err(NoPing::Failed(outcome.reason())),
+        outcome => Err(outcome.reason()),
     }
 }
 

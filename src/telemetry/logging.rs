@@ -1,6 +1,10 @@
 //! The operator's own log, on standard error.
 
-use std::io::{self, IsTerminal};
+use std::{
+    any::Any,
+    io::{self, IsTerminal},
+    panic,
+};
 
 use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{
@@ -58,6 +62,19 @@ fn is_allowed(metadata: &Metadata<'_>) -> bool {
         _ => LevelFilter::from_level(Level::WARN),
     };
     *metadata.level() <= max_level
+}
+
+/// Logs where a panic happened. Rust's own report may quote a text, for instance a log if an index into it is wrong.
+pub fn report_panics_without_contents() {
+    panic::set_hook(Box::new(|panic| {
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(location, reason = constant(panic.payload()), "the program is wrong, please report this");
+    }));
+}
+
+/// The message, if it is part of the program.
+fn constant(payload: &dyn Any) -> &'static str {
+    payload.downcast_ref::<&'static str>().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -128,5 +145,12 @@ mod tests {
     fn names_an_invalid_filter() {
         let Err(error) = subscriber("orchestr=loud", true, io::sink) else { panic!("the filter was accepted") };
         assert_eq!(error.to_string(), r#""orchestr=loud" is not a log filter such as info or orchestr=debug"#);
+    }
+
+    #[test]
+    fn quotes_only_messages_that_are_part_of_the_program() {
+        let payload = panic::catch_unwind(|| drop("é: hunter2"[..std::hint::black_box(1)].to_owned())).unwrap_err();
+        assert_eq!(constant(&*payload), "");
+        assert_eq!(constant(&"a message"), "a message");
     }
 }

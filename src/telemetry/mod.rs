@@ -6,9 +6,6 @@
 pub mod api_requests;
 pub mod heartbeat;
 pub mod logging;
-mod page;
-pub mod panics;
-mod process;
 pub mod server;
 
 use std::{io, net::TcpListener, thread};

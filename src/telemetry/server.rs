@@ -17,7 +17,6 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus_client::registry::Registry;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -25,12 +24,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    page::{Format, encode},
-    process::ProcessCollector,
-};
 use crate::{
-    metrics::{Metrics, Unhealthy},
+    metrics::{Format, Metrics, Unhealthy},
     watchdog::Heartbeat,
 };
 
@@ -48,7 +43,6 @@ const REQUEST_HEADERS: usize = 64;
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 struct Pages {
-    registry: Registry,
     metrics: Metrics,
     heartbeat: Heartbeat,
     permits: Arc<Semaphore>,
@@ -60,11 +54,7 @@ struct Pages {
 /// If the socket cannot be used.
 pub async fn serve(listener: TcpListener, metrics: &Metrics, heartbeat: &Heartbeat) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut registry = Registry::default();
-    metrics.register(&mut registry);
-    registry.register_collector(Box::new(ProcessCollector));
     let pages = Arc::new(Pages {
-        registry,
         metrics: metrics.clone(),
         heartbeat: heartbeat.clone(),
         permits: Arc::new(Semaphore::new(PAGES)),
@@ -158,7 +148,7 @@ impl Pages {
     fn page<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let format = Format::accepted(accept.unwrap_or_default());
-        match encode(&self.registry, format) {
+        match self.metrics.page(format) {
             Ok(page) => response(StatusCode::OK, format.content_type(), page),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "a value cannot be encoded"),
         }

@@ -78,7 +78,7 @@ impl OperatorBuilder {
 
     pub fn namespaces(mut self, namespaces: &[&str]) -> Self {
         let namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
-        self.config.namespaces = RunConfig::namespaces(namespaces).unwrap();
+        self.config.namespaces = RunConfig::namespaces("namespaces", namespaces).unwrap();
         self
     }
 

@@ -213,8 +213,7 @@ impl Dispatcher {
         tracing::error!(namespace, name, "the task that sends an object's alerts has failed, and is started again");
         let names = webhooks.iter().map(|webhook| webhook.policy.name.as_str());
         let failing: Vec<_> = names.map(|name| FailingWebhook { name, only_refuses: false }).collect();
-        let metrics = &self.context.metrics;
-        metrics.set_failing_webhooks(metrics.delivery_round(), key, uid, &failing, Instant::now());
+        self.context.metrics.set_failing_webhooks(key, uid, &failing, Instant::now());
     }
 
     /// Makes no new decisions for an object until its next update, because its spec is invalid.
@@ -254,7 +253,7 @@ impl Dispatcher {
     pub fn stand_down(&mut self) {
         self.inputs.clear();
         self.ending = Ending::default();
-        // Dropping the tasks aborts them. One that runs at this moment may still report, which is ignored.
+        // Dropping the tasks aborts them. All tasks share one thread, so none of them runs at this moment and reports later.
         self.tasks = JoinSet::new();
         self.context.metrics.end_delivery();
     }
@@ -364,13 +363,7 @@ mod tests {
         let key = NamespacedName::new(NAMESPACE, "cluster");
         let begun = Instant::now();
         let later = begun + Duration::from_secs(11 * 60);
-        metrics.set_failing_webhooks(
-            metrics.delivery_round(),
-            &key,
-            "1",
-            &[FailingWebhook { name: "ops", only_refuses: false }],
-            begun,
-        );
+        metrics.set_failing_webhooks(&key, "1", &[FailingWebhook { name: "ops", only_refuses: false }], begun);
         assert_eq!(metrics.is_delivering(None, later), Err(Unhealthy::NotDelivering));
         dispatcher.stand_down();
         assert_eq!(metrics.is_delivering(None, later), Ok(()), "the next leader reports what fails");

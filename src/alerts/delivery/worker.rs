@@ -102,8 +102,6 @@ pub(super) struct Worker {
     is_unstored: bool,
     /// How many webhooks failed when the metrics were updated last.
     failing: usize,
-    /// See [`Metrics::delivery_round`].
-    round: u64,
     tasks: FuturesUnordered<BoxFuture<'static, TaskResult>>,
 }
 
@@ -145,7 +143,6 @@ impl Worker {
             // Nothing is known of what happened before.
             memory: IncidentMemory::restored(&observed.status.webhooks, context.clock.now()),
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
-            round: context.metrics.delivery_round(),
             context,
             object,
             generation: 0,
@@ -391,7 +388,7 @@ impl Worker {
     fn report_failing(&mut self, failing: &[FailingWebhook<'_>]) {
         self.failing = failing.len();
         let ObjectRef { key, uid, .. } = &self.object;
-        self.context.metrics.set_failing_webhooks(self.round, key, uid, failing, Instant::now());
+        self.context.metrics.set_failing_webhooks(key, uid, failing, Instant::now());
     }
 
     /// Records a Warning event about the object. `webhook` is empty if it concerns all of them.

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use jiff::Timestamp;
 
 use super::*;
@@ -34,10 +36,14 @@ fn report_of(state: &mut State, name: &str, generation: i64, incidents: impl Int
     state.report(&object(name), &report, &incidents)
 }
 
+fn value(labels: &Labels<7>, name: &str) -> String {
+    labels.iter().find(|(own, _)| *own == name).unwrap().1.to_string()
+}
+
 fn namespaces(state: &State) -> Vec<(String, usize)> {
     let mut counts = HashMap::new();
     for (labels, ..) in state.snapshot().incidents {
-        *counts.entry(labels.namespace.clone()).or_default() += 1;
+        *counts.entry(value(&labels, "namespace")).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_unstable();
@@ -52,13 +58,15 @@ fn an_incident_of_several_objects_has_one_series() {
     report(&mut state, "b", [partial.clone()]);
     let values = |state: &State| {
         let incidents = state.snapshot().incidents;
-        incidents.into_iter().map(|(labels, pods, _)| (labels.reason.clone(), labels.cause, pods)).collect::<Vec<_>>()
+        let of = |(labels, pods, _): (Arc<Labels<7>>, _, _)| (value(&labels, "reason"), value(&labels, "cause"), pods);
+        incidents.into_iter().map(of).collect::<Vec<_>>()
     };
-    assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)]);
+    let expected = |reason: &str, cause: &str, pods| [(reason.to_owned(), cause.to_owned(), pods)];
+    assert_eq!(values(&state), expected("OOMKilled", "OutOfMemory", 3));
     state.withdraw(&object("a"));
-    assert_eq!(values(&state), [("OOMKilled".to_owned(), "OutOfMemory", 3)], "until the other one reports again");
+    assert_eq!(values(&state), expected("OOMKilled", "OutOfMemory", 3), "until the other one reports again");
     report(&mut state, "b", [partial]);
-    assert_eq!(values(&state), [("Error".to_owned(), "Unknown", 1)]);
+    assert_eq!(values(&state), expected("Error", "Unknown", 1));
     report(&mut state, "b", []);
     assert_eq!(values(&state), []);
 }
@@ -87,11 +95,8 @@ fn keeps_nothing_of_incidents_that_are_over() {
         report(&mut state, "a", keys);
         assert_eq!((state.snapshot().incidents.len(), state.snapshot().omitted_incidents), (INCIDENTS, 1_000));
     }
-    assert!(state.slots.len() <= 6_000, "{}", state.slots.len());
     state.withdraw(&object("a"));
-    assert_eq!((state.ids.len(), state.with_series, state.namespaces.len(), state.by_count.len()), (0, 0, 0, 0));
-    assert_eq!(state.free.len(), state.slots.len());
-    assert!(state.slots.iter().all(|slot| slot.series.is_none() && slot.reports == 0));
+    assert_eq!((state.known.len(), state.incidents.total(), state.objects.len()), (0, 0, 0));
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn knows_a_bounded_number_of_incidents() {
     let mut state = State::default();
     let all = KNOWN as u64 + 500;
     report(&mut state, "a", (0..all).map(|key| incident(key, "shop")));
-    assert_eq!(state.slots.len(), KNOWN);
+    assert_eq!(state.known.len(), KNOWN);
     assert_eq!(state.snapshot().omitted_incidents, KNOWN + 500 - INCIDENTS);
 }
 
@@ -141,15 +146,11 @@ fn adds_up_the_problems_beyond_the_limit() {
     let counts: Vec<ProblemCount<'_>> =
         namespaces.iter().map(|namespace| ProblemCount { namespace, reason: "Error", pods: 2 }).collect();
     let listed = problems(&counts, 256);
-    assert_eq!((listed.len(), listed.iter().map(|own| own.pods).sum::<u64>()), (256, 2_000));
-    assert_eq!((listed[255].namespace.as_str(), listed[255].pods), (OTHER, 2 * 745));
+    assert_eq!((listed.len(), listed.iter().map(|(_, pods)| pods).sum::<u64>()), (256, 2_000));
+    assert_eq!(listed[255], ([("namespace", OTHER.into()), ("reason", OTHER.into())], 2 * 745));
     // Names that differ only in characters that are replaced.
     let odd = [("a\n", 1), ("a\r", 2)].map(|(reason, pods)| ProblemCount { namespace: "shop", reason, pods });
-    let listed = problems(&odd, 256);
-    assert_eq!(
-        listed.iter().map(|own| (own.reason.as_str(), own.pods)).collect::<Vec<_>>(),
-        [("a\u{fffd}", 2), (OTHER, 1)]
-    );
+    assert_eq!(problems(&odd, 256), [([("namespace", "shop".into()), ("reason", "a\u{fffd}".into())], 3)]);
 }
 
 #[test]
@@ -160,19 +161,22 @@ fn follows_the_reason_and_cause_of_an_incident() {
     let changed = Incident { reason: "Error\n".into(), cause: Cause::ExitCode, since, ..incident(1, "shop") };
     report(&mut state, "a", [changed]);
     let (labels, _, since) = state.snapshot().incidents.remove(0);
-    assert_eq!((labels.reason.as_str(), labels.cause, since), ("Error\u{fffd}", "ExitCode", 50));
+    assert_eq!((value(&labels, "reason").as_str(), since), ("Error\u{fffd}", 50));
+    assert_eq!(value(&labels, "cause"), "ExitCode");
 }
 
 #[test]
-fn the_effort_of_a_report_is_independent_of_namespaces() {
-    let names: Vec<String> = (0..2_000).map(|number| format!("ns-{number}")).collect();
-    let incidents = || (0..20_000_u64).map(|key| incident(key, &names[usize::try_from(key).unwrap() % names.len()]));
-    let mut state = State::default();
-    for _ in 0..2 {
-        report(&mut state, "a", incidents());
+fn many_namespaces_that_displace_others_take_little_time() {
+    let names: Vec<String> = (0..1_999).map(|number| format!("ns-{number}")).collect();
+    let many = || (0..20_000_u64).map(|key| incident(key, &names[usize::try_from(key).unwrap() % names.len()]));
+    let (mut state, begun) = (State::default(), Instant::now());
+    report(&mut state, "a", (100_000..102_000).map(|key| incident(key, "loud")));
+    for _ in 0..3 {
+        report(&mut state, "b", many());
     }
-    assert_eq!(state.snapshot().incidents.len(), INCIDENTS);
-    assert!(state.comparisons <= 2 * 20_000, "{}", state.comparisons);
+    assert_eq!((state.snapshot().incidents.len(), namespaces(&state).len()), (INCIDENTS, 2_000));
+    // The bound is for a debug build on a busy machine.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -182,6 +186,6 @@ fn shows_the_same_objects_each_time() {
         report(&mut state, &format!("{number:05}"), []);
     }
     let last = object(&format!("{:05}", OBJECTS - 1));
-    assert!(state.snapshot().objects.iter().all(|own| own.name <= last));
+    assert!(state.snapshot().objects.iter().all(|(name, _)| *name <= last));
     assert_eq!(state.snapshot().omitted_objects, 100);
 }
