@@ -1,4 +1,5 @@
-//! The state of the objects: how many pods have problems, and the incidents. Bounded however many there are.
+//! The state of the objects: how many pods have problems, and the incidents. The index bounds how many pods may have problems,
+//! and with that the incidents that are known: a few bytes are kept of each.
 //!
 //! An incident has one series even if several objects report it, with the values of the object that reported it first. At
 //! most [`INCIDENTS`] have series; if there are more, namespaces share the places equally. Objects that report the same
@@ -19,8 +20,6 @@ use crate::{
 
 /// The most incidents with series.
 pub(super) const INCIDENTS: usize = 2_000;
-/// The most incidents that are known, with or without series. Further ones count as omitted.
-const KNOWN: usize = 100_000;
 /// The most objects with series.
 pub(super) const OBJECTS: usize = 2_000;
 /// The most series of problems by namespace and reason: of all objects, and of one.
@@ -84,8 +83,6 @@ struct Object {
     series: Arc<ObjectSeries>,
     /// The keys of its incidents, sorted.
     incidents: Arc<[u64]>,
-    /// How many incidents are left out because too many are known.
-    unknown: usize,
 }
 
 #[derive(Debug)]
@@ -139,35 +136,29 @@ impl State {
         incidents: &[Incident],
     ) -> Changes {
         let previous = self.objects.remove(object);
-        let (mut keys, mut unknown) = (Vec::new(), 0);
-        for incident in incidents {
-            let key = key_of(incident);
-            if self.known.len() < KNOWN || self.known.contains_key(&key) {
-                self.known.entry(key).or_insert(Known { kind: incident.kind, reports: 0 });
-                keys.push(key);
-            } else {
-                unknown += 1;
-            }
-        }
+        let mut keys: Vec<u64> = incidents.iter().map(key_of).collect();
         keys.sort_unstable();
         keys.dedup();
         let keys = if *self.latest == *keys { Arc::clone(&self.latest) } else { Arc::from(keys) };
         self.latest = Arc::clone(&keys);
 
-        let mut changes = Changes::default();
+        let (mut changes, mut new) = (Changes::default(), HashSet::new());
         let old = previous.as_ref().map_or_else(Arc::default, |known| Arc::clone(&known.incidents));
-        for key in keys.iter().filter(|key| old.binary_search(key).is_err()) {
-            let Some(known) = self.known.get_mut(key) else { continue };
-            known.reports += 1;
-            if known.reports == 1 {
-                changes.opened.push(known.kind);
+        for (key, incident) in incidents.iter().map(|incident| (key_of(incident), incident)) {
+            // Once, also if several incidents have the same key.
+            if old.binary_search(&key).is_err() && new.insert(key) {
+                let known = self.known.entry(key).or_insert(Known { kind: incident.kind, reports: 0 });
+                known.reports += 1;
+                if known.reports == 1 {
+                    changes.opened.push(known.kind);
+                }
             }
         }
         for key in old.iter().filter(|key| keys.binary_search(key).is_err()) {
             changes.resolved.extend(self.release(*key, object));
         }
         // After those that are over have made room.
-        for incident in incidents.iter().filter(|incident| keys.binary_search(&key_of(incident)).is_ok()) {
+        for incident in incidents {
             self.show(incident, object);
         }
         // Problems found by the first report started earlier, and after a change of the spec other pods are selected.
@@ -180,7 +171,7 @@ impl State {
             problems: problems(&report.problems, limit),
             common_causes: common_causes(report.common_causes),
         };
-        let state = Object { generation: report.generation, series: Arc::new(series), incidents: keys, unknown };
+        let state = Object { generation: report.generation, series: Arc::new(series), incidents: keys };
         self.objects.insert(object.clone(), state);
         changes
     }
@@ -196,11 +187,10 @@ impl State {
         let objects = self.objects.iter().take(OBJECTS);
         let incidents = self.incidents.values().map(|own| (Arc::clone(&own.labels), own.pods, own.since));
         let incidents: Vec<_> = incidents.collect();
-        let unknown = self.objects.values().map(|object| object.unknown).max().unwrap_or_default();
         Snapshot {
             objects: objects.map(|(name, object)| (name.clone(), Arc::clone(&object.series))).collect(),
             omitted_objects: self.objects.len().saturating_sub(OBJECTS),
-            omitted_incidents: self.known.len() - incidents.len() + unknown,
+            omitted_incidents: self.known.len() - incidents.len(),
             incidents,
         }
     }

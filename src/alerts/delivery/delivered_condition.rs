@@ -25,6 +25,19 @@ impl WebhookSummary<'_> {
         let last_error = self.state.last_error.as_ref().map(|error| error.message.as_str());
         self.unusable.or(self.unreadable.as_deref()).or(last_error)
     }
+
+    /// Whether the last message could not be delivered, none can be, none could be after a restart, or the receiver refuses some
+    /// incidents.
+    pub fn has_problem(&self) -> bool {
+        self.error().is_some() || self.state.last_refusal.is_some()
+    }
+
+    /// Whether all that is wrong is that the receiver refuses incidents for their content: some, or all that it was sent.
+    pub fn only_refuses(&self) -> bool {
+        let WebhookStatus { last_error, last_refusal, .. } = self.state;
+        let is_refusal = last_error.is_none() || last_error == last_refusal;
+        last_refusal.is_some() && is_refusal && self.unusable.is_none() && self.unreadable.is_none()
+    }
 }
 
 /// The condition for all webhooks of an object; absent without webhooks. `expired` are the silences that have ended.
@@ -52,8 +65,7 @@ pub(super) fn delivered_condition(
 /// The condition's status, reason and message, without what is held back; `None` without webhooks.
 fn summarize_delivery(webhooks: &[WebhookSummary<'_>]) -> Option<(&'static str, &'static str, String)> {
     let first = webhooks.first()?;
-    let is_failing = |own: &&WebhookSummary<'_>| own.error().is_some() || own.state.last_refusal.is_some();
-    let failing: Vec<&WebhookSummary<'_>> = webhooks.iter().filter(is_failing).collect();
+    let failing: Vec<&WebhookSummary<'_>> = webhooks.iter().filter(|own| own.has_problem()).collect();
     if failing.is_empty() {
         if webhooks.iter().all(|own| own.state.last_success.is_none()) {
             return Some(("Unknown", reason::NOTHING_SENT, "nothing was sent yet".to_owned()));

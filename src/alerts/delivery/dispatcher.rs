@@ -6,21 +6,19 @@ use arcstr::ArcStr;
 use kube::Client;
 use tokio::{
     sync::{Semaphore, mpsc, watch},
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ending::Ending,
-    exchange::{DeliveryNotice, Input, Notices},
+    DeliveryOptions, DeliveryTimings,
+    exchange::{DeliveryNotice, Input, NOTICES},
     http_client::HttpClient,
-    options::{DeliveryOptions, DeliveryTimings},
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     shared_texts::SharedTexts,
-    worker::{Context, Worker},
-    write_pace::WritePace,
+    worker::{API_REQUESTS, Context, Worker, WritePace},
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},
@@ -31,10 +29,11 @@ use crate::{
     status_apply::ObjectVersion,
 };
 
-/// The maximum number of concurrent writes of statuses. A write of a large object counts as several.
-pub(super) const API_REQUESTS: u32 = 16;
 /// The maximum number of deleted objects whose receivers are notified concurrently.
 const DELETIONS: usize = 8;
+/// The most workers of deleted objects, in one namespace and of all.
+const ENDING_IN_NAMESPACE: usize = 16;
+const ENDING: usize = 128;
 
 /// The most names that are shared, and the most owners.
 const NAMES: usize = 1 << 16;
@@ -42,18 +41,22 @@ const NAMES: usize = 1 << 16;
 /// Runs a task for each object with webhooks.
 pub(crate) struct Dispatcher {
     context: Arc<Context>,
-    /// A worker needs only the latest input, so each has a `watch` channel.
-    inputs: HashMap<NamespacedName, watch::Sender<Input>>,
+    workers: HashMap<NamespacedName, RunningWorker>,
     /// The names of incidents, which the objects that select the same failing pods share: the name of an owner alone takes up
     /// to 253 bytes.
     names: Interner<ArcStr>,
     owners: Interner<Arc<Owner>>,
     texts: SharedTexts,
-    /// Each returns its namespace if its object was deleted.
-    tasks: JoinSet<Option<String>>,
+    tasks: JoinSet<()>,
     notices: mpsc::Receiver<DeliveryNotice>,
-    /// The workers of deleted objects.
-    ending: Ending,
+    /// The workers of deleted objects, with their namespaces.
+    ending: Vec<(String, AbortHandle)>,
+}
+
+struct RunningWorker {
+    /// A worker needs only the latest input.
+    input: watch::Sender<Input>,
+    task: AbortHandle,
 }
 
 /// The latest state of an object.
@@ -93,7 +96,7 @@ impl Dispatcher {
         metrics: Metrics,
     ) -> Self {
         let http = Arc::new(http);
-        let (sender, notices) = Notices::channel();
+        let (sender, notices) = mpsc::channel(NOTICES);
         let context = Context {
             secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
             client,
@@ -111,13 +114,13 @@ impl Dispatcher {
         };
         Self {
             context: Arc::new(context),
-            inputs: HashMap::new(),
+            workers: HashMap::new(),
             names: Interner::new(NAMES),
             owners: Interner::new(NAMES),
             texts: SharedTexts::default(),
             tasks: JoinSet::new(),
             notices,
-            ending: Ending::default(),
+            ending: Vec::new(),
         }
     }
 
@@ -138,7 +141,7 @@ impl Dispatcher {
     /// Replaces the input of an object's worker, which is woken if anything has changed. Starts a worker if the object has
     /// webhooks, or a stored state of them.
     pub fn update(&mut self, key: &NamespacedName, update: ObjectUpdate<'_>) {
-        let known = self.inputs.get(key).map(|input| input.borrow().clone());
+        let known = self.workers.get(key).map(|worker| worker.input.borrow().clone());
         let known = known.unwrap_or_default();
         let observed = Some(known.observed)
             .filter(|observed| observed.resource_version == update.resource_version)
@@ -159,11 +162,11 @@ impl Dispatcher {
             bytes: update.bytes,
             deleted: false,
         };
-        match self.inputs.get(key) {
+        match self.workers.get(key) {
             // The worker has panicked. Another one continues from the stored state.
-            Some(sender) if sender.is_closed() => self.worker_failed(key, update.uid, update.webhooks),
-            Some(sender) => {
-                sender.send_if_modified(|current| {
+            Some(worker) if worker.input.is_closed() => self.worker_failed(key, update.uid, update.webhooks),
+            Some(worker) => {
+                worker.input.send_if_modified(|current| {
                     let is_changed = !current.is_same(&input);
                     *current = input;
                     is_changed
@@ -177,14 +180,10 @@ impl Dispatcher {
         }
         self.join_ended();
         let object = ObjectRef { key: key.clone(), uid: update.uid.to_owned(), version: update.version.clone() };
-        let (sender, receiver) = watch::channel(input);
-        let (namespace, last) = (key.namespace.clone(), receiver.clone());
-        let worker = Worker::new(Arc::clone(&self.context), object, receiver, update.lost_webhooks.to_vec());
-        self.tasks.spawn(async move {
-            worker.run().await;
-            last.borrow().deleted.then_some(namespace)
-        });
-        self.inputs.insert(key.clone(), sender);
+        let (input, inputs) = watch::channel(input);
+        let worker = Worker::new(Arc::clone(&self.context), object, inputs, update.lost_webhooks);
+        let task = self.tasks.spawn(worker.run());
+        self.workers.insert(key.clone(), RunningWorker { input, task });
     }
 
     /// The incidents, unless they are equal to those that are known: then the worker is not woken.
@@ -218,20 +217,23 @@ impl Dispatcher {
 
     /// Makes no new decisions for an object until its next update, because its spec is invalid.
     pub fn pause(&self, key: &NamespacedName) {
-        if let Some(sender) = self.inputs.get(key) {
-            sender.send_if_modified(|input| std::mem::take(&mut input.incidents_known));
+        if let Some(worker) = self.workers.get(key) {
+            worker.input.send_if_modified(|input| std::mem::take(&mut input.incidents_known));
         }
     }
 
     /// Ends the worker of a deleted object. For up to half a minute, the worker tries to notify the receivers of open
     /// alerts that the object is no longer watched.
     pub fn forget(&mut self, key: &NamespacedName) {
-        let Some(sender) = self.inputs.remove(key) else { return };
+        let Some(worker) = self.workers.remove(key) else { return };
         self.join_ended();
-        if self.ending.admit(&key.namespace) {
-            sender.send_modify(|input| input.deleted = true);
+        let NamespacedName { namespace, name } = key;
+        let of_namespace = self.ending.iter().filter(|(other, _)| other == namespace).count();
+        if of_namespace < ENDING_IN_NAMESPACE && self.ending.len() < ENDING {
+            worker.input.send_modify(|input| input.deleted = true);
+            self.ending.push((namespace.clone(), worker.task));
         } else {
-            let NamespacedName { namespace, name } = key;
+            // Without its input, the worker ends.
             tracing::warn!(
                 namespace,
                 name,
@@ -241,18 +243,15 @@ impl Dispatcher {
     }
 
     fn join_ended(&mut self) {
-        while let Some(ended) = self.tasks.try_join_next() {
-            if let Ok(Some(namespace)) = ended {
-                self.ending.ended(&namespace);
-            }
-        }
+        while self.tasks.try_join_next().is_some() {}
+        self.ending.retain(|(_, task)| !task.is_finished());
     }
 
     /// Ends all workers, because this replica leads no longer. What they know is in the statuses, as far as it was stored;
     /// the next leader continues from there.
     pub fn stand_down(&mut self) {
-        self.inputs.clear();
-        self.ending = Ending::default();
+        self.workers.clear();
+        self.ending.clear();
         // Dropping the tasks aborts them. All tasks share one thread, so none of them runs at this moment and reports later.
         self.tasks = JoinSet::new();
         self.context.metrics.end_delivery();
@@ -295,6 +294,12 @@ mod tests {
         update_with(dispatcher, name, &Arc::default(), &Arc::default(), None)
     }
 
+    fn update_in(dispatcher: &mut Dispatcher, namespace: &str, name: &str) -> NamespacedName {
+        let key = NamespacedName::new(namespace, name);
+        update_key(dispatcher, &key, &Arc::default(), &Arc::default(), None);
+        key
+    }
+
     fn update_with(
         dispatcher: &mut Dispatcher,
         name: &str,
@@ -303,10 +308,21 @@ mod tests {
         incidents: Option<Vec<Incident>>,
     ) -> NamespacedName {
         let key = NamespacedName::new(NAMESPACE, name);
+        update_key(dispatcher, &key, webhooks, mute_rules, incidents);
+        key
+    }
+
+    fn update_key(
+        dispatcher: &mut Dispatcher,
+        key: &NamespacedName,
+        webhooks: &Arc<[ValidatedWebhook]>,
+        mute_rules: &Arc<MuteRules>,
+        incidents: Option<Vec<Incident>>,
+    ) {
         let status = json!({"watchedPods": 0, "problematicPodCount": 0, "webhooks": [{"name": "ops"}]});
         let status: OrchestrStatus = serde_json::from_str(&status.to_string()).unwrap();
         let update = ObjectUpdate {
-            uid: name,
+            uid: &key.name,
             generation: 1,
             webhooks,
             changed_after: Instant::now(),
@@ -319,8 +335,7 @@ mod tests {
             incidents,
             gone: GoneAlerts::default(),
         };
-        dispatcher.update(&key, update);
-        key
+        dispatcher.update(key, update);
     }
 
     async fn join_all(dispatcher: &mut Dispatcher) {
@@ -334,24 +349,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_workers_of_deleted_objects_make_room_for_others() {
+    async fn a_bounded_number_of_deleted_objects_notifies_receivers() {
         let mut dispatcher = dispatcher();
-        // The workers of other deleted objects, which are still notifying.
-        while dispatcher.ending.admit(NAMESPACE) {}
-        for number in 0..4 {
-            update(&mut dispatcher, &number.to_string());
-        }
-        // Their inputs end without a deletion.
-        dispatcher.inputs.clear();
+        let delete = |dispatcher: &mut Dispatcher, namespace: &str| {
+            let before = dispatcher.ending.len();
+            for number in 0..2 * ENDING_IN_NAMESPACE {
+                let key = update_in(dispatcher, namespace, &number.to_string());
+                dispatcher.forget(&key);
+            }
+            dispatcher.ending.len() - before
+        };
+        // No worker runs before this test waits.
+        assert_eq!(delete(&mut dispatcher, "attacker"), ENDING_IN_NAMESPACE);
+        assert_eq!(delete(&mut dispatcher, NAMESPACE), ENDING_IN_NAMESPACE, "another namespace has its own");
+        let others: usize = (0..10).map(|number| delete(&mut dispatcher, &number.to_string())).sum();
+        assert_eq!(others, ENDING - 2 * ENDING_IN_NAMESPACE);
         join_all(&mut dispatcher).await;
-        assert!(!dispatcher.ending.admit(NAMESPACE), "they had no place");
-
-        dispatcher.ending.ended(NAMESPACE);
-        let key = update(&mut dispatcher, "deleted");
-        dispatcher.forget(&key);
-        assert!(!dispatcher.ending.admit(NAMESPACE), "it has the last place");
-        join_all(&mut dispatcher).await;
-        assert!(dispatcher.ending.admit(NAMESPACE) && !dispatcher.ending.admit(NAMESPACE), "it has returned it");
+        assert!(dispatcher.ending.is_empty(), "those that have ended make room");
+        assert_eq!(delete(&mut dispatcher, NAMESPACE), ENDING_IN_NAMESPACE);
     }
 
     #[tokio::test]
@@ -376,9 +391,9 @@ mod tests {
         // As after a panic: the task is gone, and with it the receiver of its input.
         dispatcher.tasks.abort_all();
         while dispatcher.tasks.join_next().await.is_some() {}
-        assert!(dispatcher.inputs[&key].is_closed());
+        assert!(dispatcher.workers[&key].input.is_closed());
         update(&mut dispatcher, "cluster");
-        assert!(!dispatcher.inputs[&key].is_closed());
+        assert!(!dispatcher.workers[&key].input.is_closed());
         assert_eq!(dispatcher.tasks.len(), 1);
     }
 
@@ -401,7 +416,7 @@ mod tests {
         let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
         let all = |message: &str| Some((0..100).map(|number| incident(number, message)).collect());
         let key = update(all("a"));
-        let mut input = dispatcher.inputs[&key].subscribe();
+        let mut input = dispatcher.workers[&key].input.subscribe();
         let first = Arc::clone(&input.borrow_and_update().incidents);
         let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
         for (incidents, is_changed) in
@@ -424,7 +439,7 @@ mod tests {
             .map(|object| {
                 let incidents = (0..100).map(|number| incident(number, &format!("seen by {object}"))).collect();
                 let key = update_with(&mut dispatcher, &object.to_string(), &webhooks, &rules, Some(incidents));
-                let input = dispatcher.inputs[&key].borrow().clone();
+                let input = dispatcher.workers[&key].input.borrow().clone();
                 input.incidents
             })
             .collect();

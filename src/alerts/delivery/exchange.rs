@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 use super::persist::StoredStatus;
 use crate::{
@@ -45,9 +45,10 @@ impl Input {
 }
 
 /// How many notices may wait for the controller. Further ones are only in the log.
-const QUEUE: usize = 64;
+pub(super) const NOTICES: usize = 64;
 
-/// Something that a person should know about an object's webhooks. It contains no values of Secrets.
+/// Something that a person should know about an object's webhooks. It becomes an event, because the status may not be writable. It
+/// contains no values of Secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeliveryNotice {
     pub object: NamespacedName,
@@ -57,20 +58,4 @@ pub(crate) struct DeliveryNotice {
     /// The reason of the event, a constant of [`crate::api::reason`].
     pub reason: &'static str,
     pub note: String,
-}
-
-/// Reports problems as events, because the status may not be writable.
-#[derive(Clone, Debug)]
-pub(super) struct Notices(mpsc::Sender<DeliveryNotice>);
-
-impl Notices {
-    pub fn channel() -> (Self, mpsc::Receiver<DeliveryNotice>) {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self(sender), receiver)
-    }
-
-    pub fn send(&self, notice: DeliveryNotice) {
-        // If it does not fit, the log contains it.
-        let _ = self.0.try_send(notice);
-    }
 }

@@ -14,16 +14,11 @@ pub(super) const DELETION_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// Sends `messages` in order. Stops and returns false when one cannot be delivered.
-pub(super) async fn send_all(
-    http: &HttpClient,
-    endpoint: Arc<Endpoint>,
-    messages: Vec<Notification>,
-    timeout: Duration,
-) -> bool {
+async fn send_all(http: &HttpClient, endpoint: &Endpoint, messages: &[Notification], timeout: Duration) -> bool {
     for message in messages {
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
-            let outcome = send(http, &endpoint, &message, timeout).await.outcome;
+            let outcome = send(http, endpoint, message, timeout).await.outcome;
             match (outcome, delays.next()) {
                 (AttemptOutcome::Answered { status: 200..=299, .. }, _) => break,
                 (AttemptOutcome::Answered { status: 410, .. }, _) | (_, None) => return false,
@@ -76,7 +71,7 @@ impl LastMessages {
         if deadline <= Instant::now() {
             return Err("the change was noticed more than a minute later");
         }
-        let sent = send_all(http, endpoint, self.messages, self.to.webhook.policy.timeout);
+        let sent = send_all(http, &endpoint, &self.messages, self.to.webhook.policy.timeout);
         match timeout_at(deadline, sent).await {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => Err("it did not accept the messages"),

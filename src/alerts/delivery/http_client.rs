@@ -31,7 +31,7 @@ use tokio::{
 };
 use url::{Host, Url};
 
-use super::options::DeliveryOptions;
+use super::DeliveryOptions;
 use crate::{
     alerts::{
         address::{AddressPolicy, AddressRefusal},

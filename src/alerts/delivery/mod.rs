@@ -6,25 +6,56 @@
 
 mod delivered_condition;
 mod dispatcher;
-mod ending;
 mod exchange;
 mod farewells;
-mod hints;
 pub mod http_client;
-mod options;
-mod other_writer;
 mod persist;
-mod secret_reads;
 pub mod secrets;
 pub mod send;
 mod shared_texts;
 mod status_writer;
 mod webhook_queue;
 mod worker;
-mod write_pace;
+
+use std::time::Duration;
 
 pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
 pub(crate) use exchange::DeliveryNotice;
-pub use hints::hint;
 pub use http_client::{HttpClient, Lookup, system_lookup};
-pub use options::{DeliveryOptions, DeliveryTimings};
+pub use send::hint;
+
+use super::destination::UrlPolicy;
+
+/// The options of delivery that the operator's flags set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryOptions {
+    pub urls: UrlPolicy,
+    /// Whether to use the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` define. A proxy resolves
+    /// names by itself: then [`UrlPolicy::addresses`] applies only to URLs with a literal address.
+    pub proxy_from_env: bool,
+}
+
+/// Delays that integration tests shorten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryTimings {
+    /// After which time the Secrets of a failing webhook are read again, because someone may fix them. It doubles with
+    /// each further read without a change.
+    pub secrets_retry_interval: Duration,
+    /// Before a message is sent, Secrets that were read longer ago than this are read again.
+    pub secrets_max_age: Duration,
+    /// After how long a message is sent although its state cannot be stored.
+    pub unstored_after: Duration,
+    /// Divides the intervals between messages, and the times that an incident must be gone before it counts as over.
+    pub pacing_divisor: u32,
+}
+
+impl Default for DeliveryTimings {
+    fn default() -> Self {
+        Self {
+            secrets_retry_interval: Duration::from_secs(10),
+            secrets_max_age: Duration::from_secs(30),
+            unstored_after: Duration::from_secs(5 * 60),
+            pacing_divisor: 1,
+        }
+    }
+}

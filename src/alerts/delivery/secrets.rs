@@ -1,18 +1,22 @@
 //! Reads the Secrets that a webhook refers to: by name and in the object's own namespace. No Secret is ever listed or
 //! watched.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, slice,
+    sync::Arc,
+    time::Duration,
+};
 
+use futures::future::join_all;
 use http::HeaderMap;
-use kube::Client;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
 use ring::digest::{Context, SHA256};
 use rustls::ClientConfig;
+use tokio::time::timeout;
 
-pub use super::secret_reads::{Unavailable, Unusable};
-use super::{
-    http_client::{HttpClient, private_roots},
-    secret_reads::{Data, SecretReads},
-};
+use super::http_client::{HttpClient, private_roots};
 use crate::{
     alerts::{
         CustomFormat, EndpointSpec,
@@ -22,8 +26,41 @@ use crate::{
         signature::SigningKeys,
     },
     api::SecretKeySource,
+    bounded::{RequestLimiter, RequestLimits},
     hex::hex,
 };
+
+/// The limits of all reads of Secrets.
+const LIMITS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The values of a Secret by key.
+type Data = BTreeMap<String, Vec<u8>>;
+
+/// Why a webhook cannot be used. The text names the Secret and the key, but no values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
+/// Why nothing is known about a Secret. Unlike [`Unusable`], this says nothing about the Secret itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// With a status code other than 403 and 404, such as 500 while the key service that decrypts Secrets is down.
+    #[error("the API server answers {0} to requests for its Secrets")]
+    Answered(u16),
+    #[error("the API server does not answer requests for its Secrets")]
+    NotAnswered,
+}
+
+/// A Secret as it was read.
+struct ReadSecret {
+    /// Its UID and resource version.
+    version: String,
+    data: Data,
+}
+
+/// An error of the inner result says that the Secret does not exist, or must not be read.
+type Answer = Result<Result<ReadSecret, Unusable>, Unavailable>;
 
 /// Everything needed to send to a receiver. Its `Debug` output holds no secret values.
 #[derive(Clone)]
@@ -65,7 +102,8 @@ pub struct WebhookSecrets {
 }
 
 pub struct SecretReader {
-    reads: SecretReads,
+    client: Client,
+    limiter: RequestLimiter,
     urls: UrlPolicy,
     /// Caches the system's CA certificates.
     http: Arc<HttpClient>,
@@ -74,45 +112,91 @@ pub struct SecretReader {
 impl SecretReader {
     #[must_use]
     pub fn new(client: Client, urls: UrlPolicy, http: Arc<HttpClient>) -> Self {
-        Self { reads: SecretReads::new(client), urls, http }
+        Self { client, limiter: RequestLimiter::new(LIMITS), urls, http }
     }
 
-    /// Reads the Secrets of a webhook of an object in `namespace`.
+    /// Reads the Secrets of one webhook, see [`Self::read_all`].
     ///
     /// # Errors
-    /// If the API server does not answer, or cannot read the Secret. A Secret that does not exist or may not be read
-    /// makes the endpoint [`Unusable`].
-    pub async fn read(&self, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
+    /// If the API server does not answer, or cannot read a Secret.
+    pub async fn read(&self, namespace: &str, spec: &Arc<EndpointSpec>) -> Result<WebhookSecrets, Unavailable> {
+        self.read_all(namespace, slice::from_ref(spec)).await.pop().unwrap_or(Err(Unavailable::NotAnswered))
+    }
+
+    /// Reads the Secrets of some webhooks of an object in `namespace`, each Secret once.
+    ///
+    /// An error says that the API server does not answer, or cannot read a Secret. A Secret that does not exist or may not be
+    /// read makes the endpoint [`Unusable`].
+    pub async fn read_all(
+        &self,
+        namespace: &str,
+        specs: &[Arc<EndpointSpec>],
+    ) -> Vec<Result<WebhookSecrets, Unavailable>> {
+        let names: BTreeSet<&str> = specs.iter().flat_map(|spec| spec.secret_names()).collect();
+        let reads = names.iter().map(|name| self.get(namespace, name));
+        let found: BTreeMap<&str, Answer> = names.iter().copied().zip(join_all(reads).await).collect();
+        let mut read = Vec::with_capacity(specs.len());
+        for spec in specs {
+            read.push(self.secrets_of(namespace, spec, &found).await);
+        }
+        read
+    }
+
+    async fn secrets_of(
+        &self,
+        namespace: &str,
+        spec: &EndpointSpec,
+        found: &BTreeMap<&str, Answer>,
+    ) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
         hash.update(&spec.hash);
         let mut versioned = Context::new(&SHA256);
         versioned.update(format!("{:?}\0{}", spec.format, spec.url_from.secret_key_ref.key).as_bytes());
-        let mut found: BTreeMap<&str, Result<Arc<Data>, Unusable>> = BTreeMap::new();
         for name in spec.secret_names() {
-            let secret = self.reads.get(namespace, name).await?;
-            let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
+            let version = match found.get(name) {
+                Some(Ok(Ok(secret))) => &secret.version,
+                Some(Ok(Err(error))) => &error.0,
+                Some(Err(error)) => return Err(*error),
+                None => return Err(Unavailable::NotAnswered),
+            };
             hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == spec.url_from.secret_key_ref.name {
                 versioned.update(format!("\0{name}\0{version}").as_bytes());
             }
-            found.insert(name, secret.map(|secret| secret.data));
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
         // Also if the rest of the spec is wrong: alerts that were sent are kept alive.
-        let endpoint = self.endpoint(spec, &found).await.map(Arc::new);
+        let endpoint = self.endpoint(spec, found).await.map(Arc::new);
         let receiver = endpoint.as_ref().map(|endpoint| endpoint.destination.identity(namespace)).unwrap_or_default();
         Ok(WebhookSecrets { config: digest(hash), receiver, versioned_receiver: digest(versioned), endpoint })
     }
 
-    async fn endpoint(
-        &self,
-        spec: &EndpointSpec,
-        found: &BTreeMap<&str, Result<Arc<Data>, Unusable>>,
-    ) -> Result<Endpoint, Unusable> {
+    async fn get(&self, namespace: &str, name: &str) -> Answer {
+        let _permit = self.limiter.acquire(namespace).await;
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match timeout(TIMEOUT, api.get(name)).await {
+            Ok(Ok(secret)) => {
+                let metadata = secret.metadata;
+                let version = [metadata.uid, metadata.resource_version].map(Option::unwrap_or_default).join(".");
+                let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+                Ok(Ok(ReadSecret { version, data: data.collect() }))
+            }
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(Unusable(format!(
+                "Secret {namespace}/{name} does not exist: make it with `kubectl create secret generic`"
+            )))),
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
+                "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to get it"
+            )))),
+            Ok(Err(kube::Error::Api(status))) => Err(Unavailable::Answered(status.code)),
+            Ok(Err(_)) | Err(_) => Err(Unavailable::NotAnswered),
+        }
+    }
+
+    async fn endpoint(&self, spec: &EndpointSpec, found: &BTreeMap<&str, Answer>) -> Result<Endpoint, Unusable> {
         let secret = |name: &str| match found.get(name) {
-            Some(Ok(data)) => Ok(data),
-            Some(Err(error)) => Err(error.clone()),
-            None => Err(Unusable(format!("Secret {name} was not read"))),
+            Some(Ok(Ok(secret))) => Ok(&secret.data),
+            Some(Ok(Err(error))) => Err(error.clone()),
+            _ => Err(Unusable(format!("Secret {name} was not read"))),
         };
         let value = |source: &SecretKeySource| {
             let reference = &source.secret_key_ref;

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{
-    other_writer::OtherWriter,
-    persist::{DeliveryStatus, StoredStatus},
-};
+use super::persist::{DeliveryStatus, StoredStatus};
 use crate::backoff::Backoff;
 
 /// The minimum time between two writes that no message waits for.
@@ -90,7 +87,7 @@ impl StatusWriter {
 
     /// When the next write may start, if not now.
     pub fn wait_until(&self, urgent: bool, now: Instant) -> Option<Instant> {
-        let not_before = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.other_writer.write_after());
+        let not_before = self.last_write.map(|last| last + WRITE_INTERVAL).max(self.other_writer.write_after);
         not_before.filter(|_| !urgent).max(self.retry_at).filter(|at| *at > now)
     }
 
@@ -101,11 +98,12 @@ impl StatusWriter {
         self.uncertain = Some(status);
     }
 
-    pub fn on_success(&mut self, status: DeliveryStatus, answer: StoredStatus) {
+    pub fn on_success(&mut self, answer: StoredStatus) {
         self.is_writing = false;
-        self.stored = status;
+        if let Some(written) = self.uncertain.take() {
+            self.stored = written;
+        }
         self.answered = answer;
-        self.uncertain = None;
         self.backoff.reset();
         self.retry_at = None;
         self.refused = None;
@@ -157,6 +155,42 @@ impl StatusWriter {
     }
 }
 
+/// The bounds of the wait after a write by the other writer.
+const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5 * 60));
+/// The other writer counts as stopped when it has written nothing for this long.
+const GONE_AFTER: Duration = Duration::from_secs(15 * 60);
+/// The number of writes after which to log a warning. A person who edits the status makes only one or two.
+const WARN_AFTER: u32 = 3;
+
+/// Another writer of the delivery state, such as a second operator in the same cluster. Two operators would overwrite each other's
+/// state for as long as both run, so each waits longer after every write of the other.
+#[derive(Debug)]
+struct OtherWriter {
+    backoff: Backoff,
+    last_write: Option<Instant>,
+    /// The earliest time of the next write that no message waits for.
+    write_after: Option<Instant>,
+}
+
+impl Default for OtherWriter {
+    fn default() -> Self {
+        Self { backoff: Backoff::new(WAIT.0, WAIT.1), last_write: None, write_after: None }
+    }
+}
+
+impl OtherWriter {
+    /// Records a write by the other writer. Returns whether to log a warning, which is true only once until the other
+    /// writer stops.
+    fn record_write(&mut self, now: Instant) -> bool {
+        if self.last_write.is_some_and(|last| now.saturating_duration_since(last) > GONE_AFTER) {
+            self.backoff.reset();
+        }
+        self.last_write = Some(now);
+        self.write_after = Some(now + self.backoff.next_delay());
+        self.backoff.failures() == WARN_AFTER
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,7 +212,34 @@ mod tests {
         assert_eq!(since(&writer), None);
         writer.on_failure(error(), after(180));
         assert_eq!(since(&writer), Some(after(180)));
-        writer.on_success(DeliveryStatus::default(), StoredStatus::default());
+        writer.on_success(StoredStatus::default());
         assert_eq!((since(&writer), writer.has_failed()), (None, false));
+    }
+
+    #[test]
+    fn two_writers_back_off_from_each_other_and_warn_once() {
+        let (begin, mut writers) = (Instant::now(), [OtherWriter::default(), OtherWriter::default()]);
+        let (mut now, mut writes, mut warnings) = (begin, Vec::new(), 0);
+        while now < begin + Duration::from_secs(3_600) {
+            for index in [0, 1] {
+                warnings += u32::from(writers[index].record_write(now));
+                now = writers[index].write_after.unwrap();
+                writes.push(now);
+            }
+        }
+        let within = |seconds| writes.iter().filter(|at| **at < begin + Duration::from_secs(seconds)).count();
+        assert!(within(20) <= 10 && within(3_600) <= 40, "{} and {}", within(20), within(3_600));
+        assert_eq!(warnings, 2, "one by each");
+    }
+
+    #[test]
+    fn occasional_edits_by_a_person_cause_no_warning_and_no_wait() {
+        let mut writer = OtherWriter::default();
+        let mut now = Instant::now();
+        for _ in 0..10 {
+            assert!(!writer.record_write(now));
+            assert!(writer.write_after.unwrap() <= now + Duration::from_secs(1));
+            now += Duration::from_secs(3_600);
+        }
     }
 }

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
-    farewells::LeftReceiver,
-    options::DeliveryTimings,
+    DeliveryTimings,
+    delivered_condition::WebhookSummary,
+    farewells::{LastMessages, LeftReceiver},
     persist::share,
     secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets},
 };
@@ -39,8 +40,7 @@ pub(super) struct WebhookQueue {
     base: Arc<WebhookStatus>,
     stage: Stage,
     secrets: SecretsCache,
-    /// See [`DeliveryTimings`].
-    secrets_max_age: Duration,
+    timings: DeliveryTimings,
     /// The delays between reads of the Secrets while the webhook fails, until a Secret or the spec changes.
     failing_reads: Backoff,
     /// The delays between reads that the API server does not answer.
@@ -107,11 +107,11 @@ impl WebhookQueue {
     pub fn new(webhook: ValidatedWebhook, stored: Option<Arc<WebhookStatus>>, timings: DeliveryTimings) -> Self {
         let name = webhook.policy.name.clone();
         Self {
-            webhook,
+            webhook: paced(webhook, timings),
             base: stored.unwrap_or_else(|| Arc::new(WebhookStatus { name, ..WebhookStatus::default() })),
             stage: Stage::Idle,
             secrets: SecretsCache::default(),
-            secrets_max_age: timings.secrets_max_age,
+            timings,
             failing_reads: Backoff::new(timings.secrets_retry_interval, READ_INTERVAL),
             unanswered_reads: Backoff::new(READ_RETRY, READ_RETRY_MAX),
             last_usable: None,
@@ -142,7 +142,7 @@ impl WebhookQueue {
                 self.leave(receiver, Ok(endpoint), changed_after);
             }
         }
-        self.webhook = webhook;
+        self.webhook = paced(webhook, self.timings);
     }
 
     /// Decides what to do next, unless a message is being stored or sent.
@@ -199,7 +199,8 @@ impl WebhookQueue {
     /// Whether a message may be sent with the Secrets that were read last: if they were read just now, and for as long
     /// as they cannot be read.
     fn may_use_secrets(&self, now: Instant) -> bool {
-        let is_fresh = |latest: &ReadSecrets| now.saturating_duration_since(latest.read_at) < self.secrets_max_age;
+        let is_fresh =
+            |latest: &ReadSecrets| now.saturating_duration_since(latest.read_at) < self.timings.secrets_max_age;
         let is_read_due = self.secrets.read_at.is_some();
         self.secrets.unanswered.is_some() || !is_read_due && self.secrets.latest.as_ref().is_some_and(is_fresh)
     }
@@ -208,11 +209,13 @@ impl WebhookQueue {
         if std::mem::replace(&mut self.secrets.is_reading, true) { Action::Wait } else { Action::ReadSecrets }
     }
 
-    /// The last messages to a receiver whose object was deleted, and the endpoint to send them to.
-    pub fn deletion_notices(&self, input: &ObjectInput<'_>) -> Option<(Arc<Endpoint>, Vec<Notification>)> {
-        let usable = self.last_usable.as_ref()?;
+    /// The last messages to the receiver if the object was deleted, if there is anything to end.
+    pub fn deletion_notices(&self, input: &ObjectInput<'_>, now: Instant) -> Option<LastMessages> {
+        let UsableEndpoint { receiver, endpoint, .. } = self.last_usable.as_ref()?;
         let messages = last_messages(&self.base, &self.step_input(input), Farewell::ObjectDeleted, &|_| false);
-        Some((Arc::clone(&usable.endpoint), messages))
+        let (receiver, endpoint) = (receiver.clone(), Ok(Arc::clone(endpoint)));
+        let to = LeftReceiver { receiver, endpoint, webhook: self.webhook.clone(), left_after: now };
+        (!messages.is_empty()).then_some(LastMessages { to, messages })
     }
 
     /// When to read the Secrets next. Absent: immediately.
@@ -224,7 +227,7 @@ impl WebhookQueue {
         let interval = if self.is_failing(&latest.secrets) {
             latest.retry_after
         } else if self.has_open_alerts() {
-            self.secrets_max_age
+            self.timings.secrets_max_age
         } else {
             READ_INTERVAL
         };
@@ -289,33 +292,22 @@ impl WebhookQueue {
     }
 
     /// Why the webhook cannot be used.
-    pub fn unusable(&self) -> Option<&str> {
+    fn unusable(&self) -> Option<&str> {
         let wrong = self.webhook.endpoint.wrong.as_deref();
         let latest = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
         wrong.or_else(|| latest?.endpoint.as_ref().err().map(|error| error.0.as_str()))
     }
 
     /// Why the webhook's Secrets cannot be read, although they may exist.
-    pub fn unreadable(&self) -> Option<String> {
+    fn unreadable(&self) -> Option<String> {
         let error = self.secrets.unanswered.filter(|_| self.unanswered_reads.failures() >= UNANSWERED_READS)?;
         let is_usable = self.secrets.latest.as_ref().is_some_and(|latest| latest.secrets.endpoint.is_ok());
         let remedy = "; until it is restarted, the operator sends to the receiver that it read before";
         Some(format!("{error}{}", if is_usable { remedy } else { "" }))
     }
 
-    /// Whether the last message could not be delivered, none can be, none could be after a restart, or the receiver
-    /// refuses some incidents.
-    pub fn has_problem(&self) -> bool {
-        let fails = self.base.last_error.is_some() || self.base.last_refusal.is_some();
-        fails || self.unusable().is_some() || self.unreadable().is_some()
-    }
-
-    /// Whether all that is wrong is that the receiver refuses incidents for their content: some, or all that it was
-    /// sent.
-    pub fn only_refuses(&self) -> bool {
-        let WebhookStatus { last_error, last_refusal, .. } = &*self.base;
-        let is_refusal = last_error.is_none() || last_error == last_refusal;
-        last_refusal.is_some() && is_refusal && self.unusable().is_none() && self.unreadable().is_none()
+    pub fn summary(&self) -> WebhookSummary<'_> {
+        WebhookSummary { state: self.state(), unusable: self.unusable(), unreadable: self.unreadable() }
     }
 
     /// Drops a decision that is not being stored yet.
@@ -399,4 +391,10 @@ impl WebhookQueue {
             self.last_sent = Some(wall);
         }
     }
+}
+
+/// Tests shorten the times of a webhook.
+fn paced(mut webhook: ValidatedWebhook, timings: DeliveryTimings) -> ValidatedWebhook {
+    webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.pacing_divisor);
+    webhook
 }

@@ -8,29 +8,30 @@ mod storing;
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
 use kube::Client;
 use tokio::{
-    sync::{Semaphore, watch},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    sync::{Semaphore, mpsc, watch},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::storing::{API_REQUESTS, WritePace};
 use super::{
-    exchange::{DeliveryNotice, Input, Notices},
-    farewells::{DELETION_TIMEOUT, send_all},
+    DeliveryTimings,
+    exchange::{DeliveryNotice, Input},
+    farewells::DELETION_TIMEOUT,
     http_client::HttpClient,
-    options::DeliveryTimings,
-    persist::{DeliveryStatus, NotStored, ObjectRef, StoredStatus},
+    persist::{NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
     status_writer::StatusWriter,
     webhook_queue::WebhookQueue,
-    write_pace::WritePace,
 };
 use crate::{
     alerts::{
-        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, ObjectInput, Source,
-        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
+        CurrentMutes, EndpointSpec, Incident, IncidentMemory, Notification, ObjectInput, Source, ValidatedWebhook,
+        alert_bytes, retry::AttemptOutcome,
     },
     api::{NamespacedName, WebhookStatus},
     clock::ClusterClock,
@@ -63,7 +64,7 @@ pub(super) struct Context {
     pub cluster: String,
     pub timings: DeliveryTimings,
     pub metrics: Metrics,
-    pub notices: Notices,
+    pub notices: mpsc::Sender<DeliveryNotice>,
     pub shutdown: CancellationToken,
 }
 
@@ -71,30 +72,21 @@ pub(super) struct Worker {
     context: Arc<Context>,
     object: ObjectRef,
     source: Source,
-    generation: i64,
-    /// What `queues` were made from. Absent before the first input.
-    webhooks: Option<Arc<[ValidatedWebhook]>>,
+    inputs: watch::Receiver<Input>,
+    /// The latest state of the object that was applied. Its incidents are not kept between two steps: many workers that wait for
+    /// their turn would keep old ones in memory.
+    input: Input,
     queues: Vec<WebhookQueue>,
-    /// The states from which the first queues continue instead of the stored ones.
-    lost: Vec<Arc<WebhookStatus>>,
     /// Those of webhooks that were removed from the spec, until their last messages are sent.
     leaving: Vec<WebhookQueue>,
     /// The webhooks whose earlier receivers are being sent their last messages, and how many alerts these end.
     farewells: Vec<(String, usize)>,
-    /// The latest state of the object. Its incidents are not kept elsewhere between two steps: many workers that wait for their
-    /// turn would keep old ones in memory.
-    inputs: watch::Receiver<Input>,
     memory: IncidentMemory,
     /// Of the incidents that `memory` was updated with last.
     incidents_version: Option<u64>,
-    incidents_known: bool,
-    gone: Arc<GoneAlerts>,
-    mute_rules: Arc<MuteRules>,
     mutes: CurrentMutes,
     /// Whether `mutes` are those of the present incidents and rules.
     has_mutes: bool,
-    /// About how many bytes the object takes.
-    bytes: usize,
     writer: StatusWriter,
     /// The outcome of an attempt is not stored yet.
     has_unstored_outcome: bool,
@@ -106,15 +98,9 @@ pub(super) struct Worker {
 }
 
 enum TaskResult {
-    SecretsRead {
-        webhook: String,
-        spec: Arc<EndpointSpec>,
-        result: Result<WebhookSecrets, Unavailable>,
-    },
-    Written {
-        status: Box<DeliveryStatus>,
-        result: Result<StoredStatus, NotStored>,
-    },
+    /// What was read for each of these webhooks and specs.
+    SecretsRead(Vec<(String, Arc<EndpointSpec>, Result<WebhookSecrets, Unavailable>)>),
+    Written(Result<StoredStatus, NotStored>),
     Sent {
         webhook: String,
         message: Box<Notification>,
@@ -129,43 +115,45 @@ enum TaskResult {
 }
 
 impl Worker {
-    /// `lost` is a newer state of the webhooks than the stored one.
+    /// Each webhook continues from its state in `lost`, which is newer than the stored one, or else from that.
     pub fn new(
         context: Arc<Context>,
         object: ObjectRef,
         mut inputs: watch::Receiver<Input>,
-        lost: Vec<Arc<WebhookStatus>>,
+        lost: &[Arc<WebhookStatus>],
     ) -> Self {
         // The first input is to be applied as well.
         inputs.mark_changed();
-        let observed = Arc::clone(&inputs.borrow().observed);
-        Self {
+        let input = Input { incidents: Arc::default(), ..inputs.borrow().clone() };
+        let observed = Arc::clone(&input.observed);
+        let queue = |webhook: &ValidatedWebhook| {
+            let mut states = lost.iter().chain(&observed.status.webhooks);
+            let stored = states.find(|state| state.name == webhook.policy.name);
+            WebhookQueue::new(webhook.clone(), stored.cloned(), context.timings)
+        };
+        let worker = Self {
+            queues: input.webhooks.iter().map(queue).collect(),
             // Nothing is known of what happened before.
             memory: IncidentMemory::restored(&observed.status.webhooks, context.clock.now()),
             source: Source { object: object.key.clone(), uid: object.uid.clone(), cluster: context.cluster.clone() },
             context,
             object,
-            generation: 0,
-            webhooks: None,
-            queues: Vec::new(),
-            lost,
+            inputs,
+            input,
             leaving: Vec::new(),
             farewells: Vec::new(),
-            inputs,
             incidents_version: None,
-            incidents_known: false,
-            gone: Arc::default(),
-            mute_rules: Arc::default(),
             mutes: CurrentMutes::default(),
             has_mutes: false,
-            bytes: 0,
             writer: StatusWriter::new(observed),
             has_unstored_outcome: false,
             is_unstored: false,
             // The first report also replaces that of a worker that has panicked.
             failing: usize::MAX,
             tasks: FuturesUnordered::new(),
-        }
+        };
+        worker.report_removed_early();
+        worker
     }
 
     /// Runs until the object is deleted or the dispatcher is dropped. At a shutdown it ends as soon as the outcomes of
@@ -223,32 +211,28 @@ impl Worker {
     /// Takes the latest input. Returns its incidents.
     fn apply_input(&mut self, now: Instant) -> Arc<[Incident]> {
         let latest = self.inputs.borrow_and_update();
-        let (has_changed, input) = (latest.has_changed(), latest.clone());
+        let (has_changed, mut input) = (latest.has_changed(), latest.clone());
         drop(latest);
-        let incidents = Arc::clone(&input.incidents);
+        let incidents = std::mem::take(&mut input.incidents);
         if has_changed {
-            self.apply(input, now);
+            self.apply(input, &incidents, now);
         }
         incidents
     }
 
-    fn apply(&mut self, input: Input, now: Instant) {
-        self.generation = input.generation;
-        self.bytes = input.bytes;
-        if self.webhooks.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &input.webhooks)) {
-            self.update_webhooks(input.webhooks, input.changed_after.map_or(now, |at| at.min(now)));
+    fn apply(&mut self, input: Input, incidents: &[Incident], now: Instant) {
+        if !Arc::ptr_eq(&self.input.webhooks, &input.webhooks) {
+            self.update_webhooks(&input.webhooks, input.changed_after.map_or(now, |at| at.min(now)));
         }
-        self.incidents_known = input.incidents_known;
         // Before the first incidents are known, the memory is that of the status.
         let has_incidents = input.incidents_known || self.incidents_version.is_some();
         if has_incidents && self.incidents_version.replace(input.incidents_version) != Some(input.incidents_version) {
-            self.memory.update(&input.incidents);
+            self.memory.update(incidents);
             self.has_mutes = false;
         }
-        self.gone = input.gone;
-        self.has_mutes &= Arc::ptr_eq(&self.mute_rules, &input.mute_rules);
-        self.mute_rules = input.mute_rules;
-        self.writer.observe(input.observed);
+        self.has_mutes &= Arc::ptr_eq(&self.input.mute_rules, &input.mute_rules);
+        self.writer.observe(Arc::clone(&input.observed));
+        self.input = input;
         self.detect_other_writer(now);
         self.share_states();
     }
@@ -260,34 +244,20 @@ impl Worker {
         }
     }
 
-    /// The spec has changed after `changed_after`.
-    fn update_webhooks(&mut self, webhooks: Arc<[ValidatedWebhook]>, changed_after: Instant) {
-        // Later, a webhook with the name of a removed one is a new one, whose stored state is that of the removed one.
-        let is_first = self.webhooks.is_none();
+    /// The spec has changed after `changed_after`. A webhook with the name of a removed one is a new one.
+    fn update_webhooks(&mut self, webhooks: &[ValidatedWebhook], changed_after: Instant) {
         let mut old = std::mem::take(&mut self.queues);
-        let timings = self.context.timings;
-        for webhook in webhooks.iter() {
-            let mut webhook = webhook.clone();
-            webhook.policy.pacing = webhook.policy.pacing.divided_by(timings.pacing_divisor);
+        for webhook in webhooks {
             let index = old.iter().position(|queue| queue.name() == webhook.policy.name);
             self.queues.push(match index.map(|index| old.swap_remove(index)) {
                 Some(mut queue) => {
-                    queue.update_spec(webhook, changed_after);
+                    queue.update_spec(webhook.clone(), changed_after);
                     queue
                 }
-                None => {
-                    let mut states = self.lost.iter().chain(&self.writer.stored().webhooks).filter(|_| is_first);
-                    let stored = states.find(|state| state.name == webhook.policy.name);
-                    WebhookQueue::new(webhook, stored.cloned(), timings)
-                }
+                None => WebhookQueue::new(webhook.clone(), None, self.context.timings),
             });
         }
         self.leave(old, changed_after);
-        if is_first {
-            self.report_removed_early(&webhooks);
-        }
-        self.webhooks = Some(webhooks);
-        self.lost = Vec::new();
     }
 
     fn detect_other_writer(&mut self, now: Instant) {
@@ -302,47 +272,38 @@ impl Worker {
         }
     }
 
-    fn input<'a>(&'a self, incidents: &'a [Incident]) -> ObjectInput<'a> {
+    fn object_input<'a>(&'a self, incidents: &'a [Incident], now: Timestamp) -> ObjectInput<'a> {
         ObjectInput {
             source: &self.source,
             incidents,
-            incidents_known: self.incidents_known,
+            incidents_known: self.input.incidents_known,
             memory: &self.memory,
-            gone: &self.gone,
-            mute_rules: &self.mute_rules,
+            gone: &self.input.gone,
+            mute_rules: &self.input.mute_rules,
             mutes: &self.mutes,
-            bytes: alert_bytes(self.queues.len()),
+            bytes: alert_bytes(self.input.webhooks.len()),
             is_unstored: self.is_unstored,
-            now: self.context.clock.now(),
+            now,
         }
     }
 
     /// Notifies the receivers that the object was deleted and that its open alerts are no longer watched.
     async fn notify_deletion(mut self) {
-        let deadline = Instant::now() + DELETION_TIMEOUT;
-        let result = timeout_at(deadline, async {
+        let result = timeout(DELETION_TIMEOUT, async {
             while self.is_sending() {
                 match self.tasks.next().await {
-                    Some(TaskResult::Sent { webhook, message, attempt }) => self.on_sent(&webhook, &message, &attempt),
-                    Some(TaskResult::Left { webhook, alerts, result }) => self.on_left(&webhook, alerts, result),
+                    Some(result @ (TaskResult::Sent { .. } | TaskResult::Left { .. })) => self.on_result(result),
                     Some(_) => {}
                     None => break,
                 }
             }
-            let incidents = self.apply_input(Instant::now());
-            let input = self.input(&incidents);
-            let notices = self.queues.iter().filter_map(|queue| {
-                let (endpoint, messages) = queue.deletion_notices(&input)?;
-                let timeout = queue.webhook.policy.timeout;
-                let is_any = !messages.is_empty();
-                is_any.then(|| send_all(&self.context.http, endpoint, messages, timeout))
-            });
-            let notices: Vec<_> = notices.collect();
-            if notices.is_empty() {
-                return true;
-            }
-            let _permit = self.context.deletion_permits.acquire().await;
-            futures::future::join_all(notices).await.into_iter().all(|delivered| delivered)
+            let now = Instant::now();
+            let incidents = self.apply_input(now);
+            let input = self.object_input(&incidents, self.context.clock.now());
+            let notices = self.queues.iter().filter_map(|queue| queue.deletion_notices(&input, now));
+            let sent: Vec<_> = notices.map(|messages| messages.send(&self.context.http)).collect();
+            let _permit = if sent.is_empty() { None } else { self.context.deletion_permits.acquire().await.ok() };
+            futures::future::join_all(sent).await.into_iter().all(|result| result.is_ok())
         })
         .await;
         let NamespacedName { namespace, name } = &self.object.key;
@@ -375,18 +336,18 @@ impl Worker {
     /// Reports which webhooks fail or cannot be used. If their state cannot be stored, it is all of them.
     fn update_failing(&mut self) {
         let is_unwritable = self.writer.is_failing();
-        let failing = self.queues.iter().filter(|queue| is_unwritable || queue.has_problem());
-        let failing: Vec<(String, bool)> =
-            failing.map(|queue| (queue.name().to_owned(), queue.only_refuses() && !is_unwritable)).collect();
+        let summaries = self.queues.iter().map(|queue| (queue.name(), queue.summary()));
+        let failing: Vec<_> = summaries
+            .filter(|(_, summary)| is_unwritable || summary.has_problem())
+            .map(|(name, summary)| FailingWebhook { name, only_refuses: !is_unwritable && summary.only_refuses() })
+            .collect();
         if self.failing > 0 || !failing.is_empty() {
-            let failing =
-                failing.iter().map(|(name, only_refuses)| FailingWebhook { name, only_refuses: *only_refuses });
-            self.report_failing(&failing.collect::<Vec<_>>());
+            self.report_failing(&failing);
         }
+        self.failing = failing.len();
     }
 
-    fn report_failing(&mut self, failing: &[FailingWebhook<'_>]) {
-        self.failing = failing.len();
+    fn report_failing(&self, failing: &[FailingWebhook<'_>]) {
         let ObjectRef { key, uid, .. } = &self.object;
         self.context.metrics.set_failing_webhooks(key, uid, failing, Instant::now());
     }
@@ -397,17 +358,25 @@ impl Worker {
         let NamespacedName { namespace, name } = key;
         tracing::warn!(namespace, name, webhook, "{note}");
         let (object, uid) = (key.clone(), uid.clone());
-        self.context.notices.send(DeliveryNotice { object, uid, webhook: webhook.to_owned(), reason, note });
+        // If it does not fit, the log contains it.
+        let _ =
+            self.context.notices.try_send(DeliveryNotice { object, uid, webhook: webhook.to_owned(), reason, note });
     }
 
-    fn read_secrets(&mut self, index: usize) {
-        let context = Arc::clone(&self.context);
-        let (queue, namespace) = (&self.queues[index], self.object.key.namespace.clone());
-        let (webhook, spec) = (queue.name().to_owned(), Arc::clone(&queue.webhook.endpoint));
+    /// Reads the Secrets of these webhooks together, because they often have the same ones.
+    fn read_secrets(&mut self, webhooks: &[usize]) {
+        if webhooks.is_empty() {
+            return;
+        }
+        let (context, namespace) = (Arc::clone(&self.context), self.object.key.namespace.clone());
+        let queues = webhooks.iter().map(|index| &self.queues[*index]);
+        let (names, specs): (Vec<_>, Vec<_>) =
+            queues.map(|queue| (queue.name().to_owned(), Arc::clone(&queue.webhook.endpoint))).unzip();
         self.tasks.push(
             async move {
-                let result = context.secrets.read(&namespace, &spec).await;
-                TaskResult::SecretsRead { webhook, spec, result }
+                let read = context.secrets.read_all(&namespace, &specs).await;
+                let read = names.into_iter().zip(specs).zip(read).map(|((name, spec), result)| (name, spec, result));
+                TaskResult::SecretsRead(read.collect())
             }
             .boxed(),
         );
@@ -432,12 +401,14 @@ impl Worker {
     fn on_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
-            TaskResult::SecretsRead { webhook, spec, result } => {
-                if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook) {
-                    queue.on_secrets(&spec, result, now);
+            TaskResult::SecretsRead(read) => {
+                for (webhook, spec, result) in read {
+                    if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook) {
+                        queue.on_secrets(&spec, result, now);
+                    }
                 }
             }
-            TaskResult::Written { status, result } => self.on_written(*status, result, now),
+            TaskResult::Written(result) => self.on_written(result, now),
             TaskResult::Sent { webhook, message, attempt } => self.on_sent(&webhook, &message, &attempt),
             TaskResult::Left { webhook, alerts, result } => self.on_left(&webhook, alerts, result),
         }

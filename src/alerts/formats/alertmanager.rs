@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
+    facts::{Layout, shrink_to_fit},
     labels,
-    layout::{Layout, shrink_to_fit},
-    receiver::{Pacing, Receiver},
-    request::{RenderError, Request},
+    receiver::{Pacing, Receiver, RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, times::later};
 

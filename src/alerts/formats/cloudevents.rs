@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{
     generic::{Generic, payload},
-    receiver::Receiver,
-    request::{RenderError, Request},
+    message_text,
+    receiver::{Receiver, RenderError, Request},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
@@ -36,7 +36,7 @@ impl Receiver for CloudEvents {
 fn event(notification: &Notification, data: &Value) -> Value {
     let source = &notification.source;
     let object = &source.object;
-    let cluster = sanitize::single_line(&source.cluster, 63);
+    let cluster = message_text::cluster(notification);
     let cluster = if cluster.is_empty() { cluster } else { format!("/clusters/{}", path_segment(&cluster)) };
     let subject = [&source.uid, &sanitize::single_line(&notification.webhook, 63)].map(String::as_str).join("/");
     let kind = match notification.kind {

@@ -7,11 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{self, Fact},
-    layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection},
-    receiver::Receiver,
-    request::{RenderError, Request},
+    facts::{self, Layout, shrink_to_fit},
+    markup::Markup,
+    message_text::{self, Selection},
+    receiver::{Receiver, RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 
@@ -28,6 +27,9 @@ const FULL: Layout = Layout { detailed: 8, logs: 1_500, message: 300, facts: 2_3
 const LIMIT: usize = 6_000;
 /// The part of the limit for the names of incidents.
 const NAMES_BUDGET: usize = 4_400;
+
+/// In angle brackets, Discord shows no preview of a link.
+const MARKUP: Markup = Markup { bold: "**", code: "`", link: ["<", ">"], escape: str::to_owned };
 
 pub(super) struct Discord;
 
@@ -47,11 +49,11 @@ impl Receiver for Discord {
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
-    format!("\n• {}", join(&message_text::summary_line(alert, now)))
+    format!("\n• {}", MARKUP.join(&message_text::summary_line(alert, now)))
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {
-    let selection = Selection::new(notification, layout);
+    let selection = Selection::new(notification, layout.detailed);
     let mut embeds: Vec<Value> = selection
         .detailed
         .iter()
@@ -66,11 +68,11 @@ fn body(notification: &Notification, layout: Layout) -> Value {
         .collect();
     let mut lines = Vec::new();
     for (title, alerts) in &selection.lists {
-        lines.push(format!("\n**{title}:**"));
+        lines.push(format!("\n{}", MARKUP.name(title)));
         lines.extend(alerts.iter().map(|alert| line(alert, notification.now)));
     }
-    lines.extend(message_text::totals(notification).iter().map(|line| format!("\n{}", join(line))));
-    lines.push(format!("\n{}", join(&message_text::sender(notification))));
+    lines.extend(message_text::totals(notification).iter().map(|line| format!("\n{}", MARKUP.join(line))));
+    lines.push(format!("\n{}", MARKUP.join(&message_text::sender(notification))));
     let mut descriptions = vec![String::new()];
     for line in lines {
         if let Some(last) = descriptions.last_mut()
@@ -92,16 +94,13 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
-    let line = |fact: &Fact<'_>| format!("**{}:** {}", fact.name, join(&fact.value));
-    let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
-    let shown = facts::facts_within(alert, notification.now, layout, size);
-    let mut lines: Vec<String> = shown.iter().map(line).collect();
+    let mut lines = facts::fact_lines(alert, notification.now, layout, &MARKUP, sanitize::utf16_len);
     let (logs, note) = facts::logs(alert, layout.logs);
     if !note.is_empty() {
-        lines.push(format!("**Log:** {}", code(&note)));
+        lines.push(format!("{} {}", MARKUP.name("Log"), MARKUP.untrusted(&note)));
     }
     if !logs.is_empty() {
-        lines.push(format!("```\n{}\n```", neutralized(&logs)));
+        lines.push(format!("```\n{}\n```", MARKUP.neutralized(&logs)));
     }
     lines.join("\n")
 }
@@ -109,26 +108,6 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Strin
 fn title(text: &str) -> String {
     // Escaping may double the length. Truncating after it could leave a visible backslash.
     sanitize::truncate(&escape(&sanitize::truncate(text, TITLE / 2 - 8)), TITLE)
-}
-
-fn join(segments: &[Segment]) -> String {
-    segments
-        .iter()
-        .map(|segment| match segment {
-            Segment::Literal(text) => text.clone(),
-            Segment::Untrusted(text) => code(text),
-            // In angle brackets, Discord shows no preview of it.
-            Segment::Link(url) => format!("<{url}>"),
-        })
-        .collect()
-}
-
-fn code(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { format!("`{}`", neutralized(text)) }
-}
-
-fn neutralized(text: &str) -> String {
-    text.replace('`', "\u{2cb}")
 }
 
 /// Escapes formatting. Breaks up mentions and links, which need none.

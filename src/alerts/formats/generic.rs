@@ -6,10 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    facts::{Layout, shrink_to_fit},
     labels::{self, LabelledAlert},
-    layout::{Layout, shrink_to_fit},
-    receiver::Receiver,
-    request::{RenderError, Request},
+    receiver::{Receiver, RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, sanitize};
 

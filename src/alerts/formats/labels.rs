@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
-use super::{facts, layout::Layout, message_text};
+use super::{
+    facts::{self, Layout},
+    message_text,
+};
 use crate::{
     alerts::{Alert, Incident, Notification, sanitize},
     api::{Cause, MessageKind, TEAM_LENGTH},
@@ -95,7 +98,7 @@ pub(super) fn alerts(notification: &Notification, layout: Layout) -> (Vec<Labell
 fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> LabelledAlert {
     let mut labels = common_labels(notification);
     let reason = sanitize::single_line(&alert.reason, 128);
-    let kind = if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() };
+    let kind = message_text::kind(notification, alert);
     let common = alert.is_common_cause;
     let [owner_kind, owner_name] = if common { ["cause_kind", "cause_name"] } else { ["owner_kind", "owner_name"] };
     for (name, value) in [
@@ -119,19 +122,15 @@ fn labelled(notification: &Notification, alert: &Alert, layout: Layout) -> Label
         alert.texts.example_pods.iter().take(examples).map(|pod| sanitize::single_line(pod, 253)).collect();
     let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
     let summary = message_text::title(alert, layout.message);
-    let note = match notification.farewell {
-        Some(farewell) => message_text::farewell(farewell).to_owned(),
-        None => message_text::no_longer_common(alert),
-    };
     let mut annotations = BTreeMap::from([("summary", summary)]);
     let revision = alert.texts.revision.as_ref().filter(|_| layout.message > 0);
     let link = |url: &str| if layout.message == 0 { String::new() } else { url.to_owned() };
     let links: Vec<_> = alert.links.iter().map(|(name, url)| format!("{name}: {url}")).collect();
     let has_changed = alert.severity != alert.first_severity && layout.message > 0;
     for (name, value) in [
-        ("cause", if alert.cause == Cause::Unknown { String::new() } else { alert.cause.as_str().to_owned() }),
+        ("cause", message_text::cause(alert).to_owned()),
         ("reason", reason),
-        ("note", note),
+        ("note", message_text::note(notification, alert)),
         ("current_severity", if has_changed { alert.severity.as_str().to_owned() } else { String::new() }),
         ("runbook_url", link(&alert.runbook)),
         ("dashboard_url", link(&alert.dashboard)),

@@ -5,21 +5,11 @@ use std::{cmp::Reverse, time::Duration};
 
 use jiff::Timestamp;
 
-use super::layout::Layout;
+use super::markup::{Markup, Segment, literal, untrusted};
 use crate::{
     alerts::{Alert, Farewell, Notification, Source, Storm, sanitize, times::duration_between},
     api::{Cause, MessageKind},
 };
-
-/// A part of a text: a literal, or untrusted text from the cluster, which a format must escape.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Segment {
-    Literal(String),
-    Untrusted(String),
-    /// A URL that consists of the characters of URLs, see [`is_link`](crate::api::is_link). It is shown itself, because a
-    /// text in its place could hide where it leads.
-    Link(String),
-}
 
 /// Which incidents are shown, and how.
 pub(super) struct Selection<'a> {
@@ -30,11 +20,12 @@ pub(super) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub fn new(notification: &'a Notification, layout: Layout) -> Self {
+    /// `detailed` is how many incidents may have all facts.
+    pub fn new(notification: &'a Notification, detailed: usize) -> Self {
         let repeats = notification.kind == MessageKind::Repeat && notification.started.is_empty();
         let (changed, ongoing): (&[Alert], &[Alert]) =
             if repeats { (&notification.ongoing, &[]) } else { (&notification.started, &notification.ongoing) };
-        let (detailed, more) = changed.split_at(changed.len().min(layout.detailed));
+        let (detailed, more) = changed.split_at(changed.len().min(detailed));
         let over = match notification.farewell {
             None => "Over",
             Some(Farewell::ObjectDeleted) => "No longer watched",
@@ -69,6 +60,21 @@ pub(super) fn no_longer_common(alert: &Alert) -> String {
     }
 }
 
+/// Why an alert ends although what it is about continues; empty if it does not.
+pub(super) fn note(notification: &Notification, alert: &Alert) -> String {
+    notification.farewell.map_or_else(|| no_longer_common(alert), |reason| farewell(reason).to_owned())
+}
+
+/// The kind of an alert's problem.
+pub(super) fn kind(notification: &Notification, alert: &Alert) -> &'static str {
+    if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() }
+}
+
+/// The cause; empty if it is not known.
+pub(super) fn cause(alert: &Alert) -> &'static str {
+    if alert.cause == Cause::Unknown { "" } else { alert.cause.as_str() }
+}
+
 fn problems_continue(number: u64) -> String {
     let verb = if number == 1 { "continues" } else { "continue" };
     format!("{number} of its problems {verb}")
@@ -88,30 +94,19 @@ pub(super) fn status_prefix(notification: &Notification) -> String {
             None => "RESOLVED",
         },
     };
-    let cluster = sanitize::single_line(&notification.source.cluster, 63);
+    let cluster = cluster(notification);
     if cluster.is_empty() { state.to_owned() } else { format!("{state} in cluster {cluster}") }
+}
+
+/// The name of the cluster; empty if it has none.
+pub(super) fn cluster(notification: &Notification) -> String {
+    sanitize::single_line(&notification.source.cluster, 63)
 }
 
 /// Whether a message reports only ends of common causes some of whose incidents continue.
 fn has_only_remaining(notification: &Notification) -> bool {
     let resolved = &notification.resolved;
     notification.storm.is_none() && !resolved.is_empty() && resolved.iter().all(|alert| alert.remaining > 0)
-}
-
-/// The text without markup, for formats that have none.
-pub(super) fn plain(segments: &[Segment]) -> String {
-    let texts = segments.iter().map(|segment| match segment {
-        Segment::Literal(text) | Segment::Untrusted(text) | Segment::Link(text) => text.as_str(),
-    });
-    texts.collect()
-}
-
-pub(super) fn literal(text: impl Into<String>) -> Segment {
-    Segment::Literal(text.into())
-}
-
-pub(super) fn untrusted(text: &str, limit: usize) -> Segment {
-    Segment::Untrusted(sanitize::single_line(text, limit))
 }
 
 /// The limit of a name, in UTF-16 code units, which is that of Kubernetes.
@@ -179,7 +174,7 @@ pub(super) fn title(alert: &Alert, message: usize) -> String {
 
 /// The cause, if it is known, and the reason. Contains untrusted text.
 pub(super) fn caption(alert: &Alert) -> String {
-    plain(&caption_segments(alert))
+    Markup::PLAIN.join(&caption_segments(alert))
 }
 
 pub(super) fn caption_segments(alert: &Alert) -> Vec<Segment> {

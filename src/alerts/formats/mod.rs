@@ -10,19 +10,17 @@ mod discord;
 mod facts;
 mod generic;
 mod labels;
-mod layout;
+mod markup;
 mod message_text;
 mod pagerduty;
 mod receiver;
-mod request;
 mod slack;
 mod teams;
 
 pub use custom::CustomFormat;
 pub(super) use custom::{end, example};
-pub use receiver::Pacing;
 pub(super) use receiver::{MessageBudget, Receiver};
-pub use request::{RenderError, Request};
+pub use receiver::{Pacing, RenderError, Request};
 
 use super::Notification;
 use crate::api::WebhookFormat;

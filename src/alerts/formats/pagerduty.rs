@@ -5,12 +5,11 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    facts,
+    facts::{self, Layout, shrink_to_fit},
     labels::dedup_key,
-    layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, plain},
-    receiver::{Pacing, Receiver},
-    request::{RenderError, Request},
+    markup::{Markup, Segment},
+    message_text,
+    receiver::{Pacing, Receiver, RenderError, Request},
 };
 use crate::alerts::{Alert, Notification, Storm, sanitize};
 
@@ -69,113 +68,91 @@ fn take_routing_key(url: &mut Url) -> Option<String> {
 
 /// The event for the single incident of the notification, or for the storm.
 fn event_of(notification: &Notification, routing_key: &str) -> Value {
-    let mut event = json!({
-        "routing_key": routing_key,
-        "client": "Orchestr",
-    });
     let alert = notification.started.first().or(notification.ongoing.first()).or(notification.resolved.first());
-    let fields = match (alert, &notification.storm) {
-        (Some(alert), _) => {
-            let details = |layout| details(notification, alert, layout);
-            let details = shrink_to_fit(notification, FULL, LIMIT, details, |details| details.to_string().len());
-            alert_event(notification, alert, details)
-        }
+    let mut event = match (alert, &notification.storm) {
+        (Some(alert), _) => alert_event(notification, alert),
         (None, Some(storm)) => storm_event(notification, storm),
-        (None, None) => Map::new(),
+        (None, None) => json!({}),
     };
-    if let Value::Object(event) = &mut event {
-        event.extend(fields);
-    }
+    event["routing_key"] = json!(routing_key);
+    event["client"] = json!("Orchestr");
     event
 }
 
-fn alert_event(notification: &Notification, alert: &Alert, details: Value) -> Map<String, Value> {
+fn alert_event(notification: &Notification, alert: &Alert) -> Value {
     // Without the webhook's name: two webhooks with the same receiver open one PagerDuty incident.
-    let key = dedup_key(notification, &[&alert.key]);
+    let mut event = event(&dedup_key(notification, &[&alert.key]), alert.resolved_at.is_some());
+    // A resolve event needs the key only. After a deletion, or if a cause is no longer common, the payload says so.
+    if alert.resolved_at.is_some() && notification.farewell.is_none() && alert.remaining == 0 {
+        return event;
+    }
+    let details = |layout| details(notification, alert, layout);
+    let details = shrink_to_fit(notification, FULL, LIMIT, details, |details| details.to_string().len());
     // A common cause may have no namespace.
     let group: &str = if alert.namespace.is_empty() { &alert.owner.kind } else { &alert.namespace };
-    let may_continue = notification.farewell.is_some() || alert.remaining > 0;
-    let mut event = event(&key, alert.resolved_at.is_some(), may_continue, || {
-        json!({
-            "summary": message_text::headline(notification, SUMMARY),
-            "source": event_source(notification, group, &alert.owner.name),
-            "severity": alert.severity.as_str(),
-            "timestamp": since(alert.since, notification.now),
-            "component": sanitize::single_line(&alert.owner.name, 253),
-            "group": sanitize::single_line(group, 63),
-            "class": sanitize::single_line(&alert.reason, 128),
-            "custom_details": details,
-        })
+    event["payload"] = json!({
+        "summary": message_text::headline(notification, SUMMARY),
+        "source": event_source(notification, group, &alert.owner.name),
+        "severity": alert.severity.as_str(),
+        "timestamp": alert.since.min(notification.now),
+        "component": sanitize::single_line(&alert.owner.name, 253),
+        "group": sanitize::single_line(group, 63),
+        "class": sanitize::single_line(&alert.reason, 128),
+        "custom_details": details,
     });
-    let links: Vec<Value> =
-        facts::links(alert).into_iter().map(|(name, url)| json!({ "href": url, "text": name })).collect();
-    if event.contains_key("payload") && !links.is_empty() {
-        event.insert("links".to_owned(), json!(links));
+    let links = facts::links(alert).into_iter().map(|(name, url)| json!({ "href": url, "text": name }));
+    let links: Vec<Value> = links.collect();
+    if !links.is_empty() {
+        event["links"] = json!(links);
     }
     event
 }
 
-fn storm_event(notification: &Notification, storm: &Storm) -> Map<String, Value> {
+fn storm_event(notification: &Notification, storm: &Storm) -> Value {
+    let mut event = event(&dedup_key(notification, &["storm", &notification.webhook]), storm.resolved_at.is_some());
+    if storm.resolved_at.is_some() && notification.farewell.is_none() {
+        return event;
+    }
     let object = &notification.source.object;
-    let key = dedup_key(notification, &["storm", &notification.webhook]);
-    event(&key, storm.resolved_at.is_some(), notification.farewell.is_some(), || {
-        let reasons = message_text::reason_counts(&notification.reasons);
-        let mut summary = format!("{}: {} more problems", message_text::status_prefix(notification), storm.count);
-        if !reasons.is_empty() {
-            summary += &format!(": {reasons}");
-        }
-        json!({
-            "summary": sanitize::truncate(&summary, SUMMARY),
-            "source": event_source(notification, &object.namespace, &object.name),
-            "severity": storm.severity.as_str(),
-            "timestamp": since(storm.since, notification.now),
-            "class": "Storm",
-            "custom_details": storm_details(notification, storm, &reasons),
-        })
-    })
+    let reasons = message_text::reason_counts(&notification.reasons);
+    let mut summary = format!("{}: {} more problems", message_text::status_prefix(notification), storm.count);
+    if !reasons.is_empty() {
+        summary += &format!(": {reasons}");
+    }
+    let mut details = common_details(notification);
+    details.extend([("problems".to_owned(), json!(storm.count)), ("reasons".to_owned(), json!(reasons))]);
+    if let Some(named) = message_text::critical_namespaces(storm) {
+        details.insert("New critical problems in".to_owned(), json!(named));
+    }
+    event["payload"] = json!({
+        "summary": sanitize::truncate(&summary, SUMMARY),
+        "source": event_source(notification, &object.namespace, &object.name),
+        "severity": storm.severity.as_str(),
+        "timestamp": storm.since.min(notification.now),
+        "class": "Storm",
+        "custom_details": details,
+    });
+    event
 }
 
-fn storm_details(notification: &Notification, storm: &Storm, reasons: &str) -> Value {
-    let mut details = json!({ "problems": storm.count, "reasons": reasons });
-    if let Some(named) = message_text::critical_namespaces(storm) {
-        details["New critical problems in"] = json!(named);
-    }
-    let cluster = sanitize::single_line(&notification.source.cluster, 63);
-    if !cluster.is_empty() {
-        details["Cluster"] = json!(cluster);
-    }
-    if let Some(held_back) = message_text::held_back(notification) {
-        details["Held back"] = json!(held_back);
-    }
-    details
+fn event(key: &str, is_resolved: bool) -> Value {
+    json!({ "event_action": if is_resolved { "resolve" } else { "trigger" }, "dedup_key": key })
 }
 
 fn event_source(notification: &Notification, namespace: &str, name: &str) -> String {
-    let cluster = sanitize::single_line(&notification.source.cluster, 63);
+    let cluster = message_text::cluster(notification);
     let cluster = if cluster.is_empty() { cluster } else { format!("{cluster}/") };
     sanitize::single_line(&format!("{cluster}{namespace}/{name}"), 384)
 }
 
-fn event(key: &str, resolved: bool, may_continue: bool, payload: impl Fn() -> Value) -> Map<String, Value> {
-    let mut event = Map::new();
-    event.insert("event_action".to_owned(), json!(if resolved { "resolve" } else { "trigger" }));
-    event.insert("dedup_key".to_owned(), json!(key));
-    // A resolve event needs the key only. After a deletion, or if a cause is no longer common, the payload says so.
-    if !resolved || may_continue {
-        event.insert("payload".to_owned(), payload());
-    }
-    event
+fn common_details(notification: &Notification) -> Map<String, Value> {
+    let cluster = Some(message_text::cluster(notification)).filter(|cluster| !cluster.is_empty());
+    let details = [("Cluster", cluster), ("Held back", message_text::held_back(notification))];
+    details.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect()
 }
 
 fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value {
-    let mut details = Map::new();
-    let cluster = sanitize::single_line(&notification.source.cluster, 63);
-    if !cluster.is_empty() {
-        details.insert("Cluster".to_owned(), json!(cluster));
-    }
-    if let Some(held_back) = message_text::held_back(notification) {
-        details.insert("Held back".to_owned(), json!(held_back));
-    }
+    let mut details = common_details(notification);
     if layout == Layout::NAMES_ONLY {
         details.insert("Pods".to_owned(), json!(alert.pods.to_string()));
         return Value::Object(details);
@@ -185,7 +162,7 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
         if let [Segment::Link(_)] = fact.value.as_slice() {
             continue;
         }
-        details.insert(fact.name.to_owned(), json!(plain(&fact.value)));
+        details.insert(fact.name.to_owned(), json!(Markup::PLAIN.join(&fact.value)));
     }
     let (logs, note) = facts::logs(alert, layout.logs);
     for (name, value) in [("Logs", logs), ("Log note", note)] {
@@ -194,8 +171,4 @@ fn details(notification: &Notification, alert: &Alert, layout: Layout) -> Value 
         }
     }
     Value::Object(details)
-}
-
-fn since(since: Timestamp, now: Timestamp) -> Timestamp {
-    since.min(now)
 }

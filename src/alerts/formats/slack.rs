@@ -8,11 +8,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{self, Fact},
-    layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection},
-    receiver::{REFUSED, Receiver},
-    request::{RenderError, Request},
+    facts::{self, Layout, shrink_to_fit},
+    markup::Markup,
+    message_text::{self, Selection},
+    receiver::{REFUSED, Receiver, RenderError, Request},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
@@ -29,6 +28,8 @@ const FULL: Layout = Layout { detailed: 20, logs: 1_500, message: 300, facts: SE
 const LIMIT: usize = 12_000;
 /// The part of the limit for the names of incidents.
 const NAMES_BUDGET: usize = 7_000;
+
+const MARKUP: Markup = Markup { bold: "*", code: "`", link: ["<", ">"], escape };
 
 pub(super) struct Slack;
 
@@ -114,15 +115,15 @@ fn mention(mention: &str) -> Option<String> {
 
 fn line(alert: &Alert, now: Timestamp) -> String {
     // The line must fit into a section after escaping.
-    let mut line = format!("\n• {}", join(&message_text::summary_line(alert, now)));
+    let mut line = format!("\n• {}", MARKUP.join(&message_text::summary_line(alert, now)));
     if sanitize::utf16_len(&line) > SECTION / 2 {
-        line = format!("\n• {}", join(&message_text::short_summary_line(alert, now)));
+        line = format!("\n• {}", MARKUP.join(&message_text::short_summary_line(alert, now)));
     }
     line
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {
-    let selection = Selection::new(notification, layout);
+    let selection = Selection::new(notification, layout.detailed);
     let headline = message_text::headline(notification, HEADER);
     let mut blocks =
         vec![json!({ "type": "header", "text": { "type": "plain_text", "text": headline, "emoji": false } })];
@@ -134,9 +135,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
         blocks.push(section(&notification.mentions.join(" ")));
     }
     for line in message_text::totals(notification) {
-        blocks.push(section(&join(&line)));
+        blocks.push(section(&MARKUP.join(&line)));
     }
-    let sender = mrkdwn(&join(&message_text::sender(notification)));
+    let sender = mrkdwn(&MARKUP.join(&message_text::sender(notification)));
     blocks.push(json!({ "type": "context", "elements": [sender] }));
     json!({
         // Shown in notifications, and read by screen readers.
@@ -149,12 +150,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
 }
 
 fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> String {
-    let line = |fact: &Fact<'_>| format!("*{}:* {}", fact.name, join(&fact.value));
-    let size = |fact: &Fact<'_>| sanitize::utf16_len(&line(fact)) + 1;
-    let shown = facts::facts_within(alert, notification.now, layout, size);
-    let mut text = shown.iter().map(line).collect::<Vec<_>>().join("\n");
+    let mut text = facts::fact_lines(alert, notification.now, layout, &MARKUP, sanitize::utf16_len).join("\n");
     let (logs, note) = facts::logs(alert, layout.logs);
-    let note = if note.is_empty() { note } else { format!("\n*Log:* {}", code(&note)) };
+    let note = if note.is_empty() { note } else { format!("\n{} {}", MARKUP.name("Log"), MARKUP.untrusted(&note)) };
     if sanitize::utf16_len(&text) + sanitize::utf16_len(&note) <= SECTION {
         text.push_str(&note);
     }
@@ -163,10 +161,10 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Strin
         // those of other incidents.
         let room = SECTION.saturating_sub(sanitize::utf16_len(&text) + 10).min(layout.logs);
         let mut logs = logs;
-        let mut escaped = escape(&neutralized(&logs));
+        let mut escaped = MARKUP.neutralized(&logs);
         while sanitize::utf16_len(&escaped) > room && !logs.is_empty() {
             logs = sanitize::tail(&logs, sanitize::utf16_len(&logs) * 3 / 4);
-            escaped = escape(&neutralized(&logs));
+            escaped = MARKUP.neutralized(&logs);
         }
         if !escaped.is_empty() {
             text.push_str(&format!("\n```\n{escaped}\n```"));
@@ -178,12 +176,12 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Strin
 /// One line for each incident, in as many sections as needed.
 fn lists(notification: &Notification, title: &str, alerts: &[&Alert]) -> Vec<Value> {
     let mut sections = Vec::new();
-    let mut text = format!("*{title}:*");
+    let mut text = MARKUP.name(title);
     for alert in alerts {
         let line = line(alert, notification.now);
         if sanitize::utf16_len(&text) + sanitize::utf16_len(&line) > SECTION {
             sections.push(section(&text));
-            text = format!("*{title}:*");
+            text = MARKUP.name(title);
         }
         text.push_str(&line);
     }
@@ -211,25 +209,6 @@ fn section(text: &str) -> Value {
 
 fn mrkdwn(text: &str) -> Value {
     json!({ "type": "mrkdwn", "text": text, "verbatim": true })
-}
-
-fn join(segments: &[Segment]) -> String {
-    segments
-        .iter()
-        .map(|segment| match segment {
-            Segment::Literal(text) => escape(text),
-            Segment::Untrusted(text) => code(text),
-            Segment::Link(url) => format!("<{}>", escape(url)),
-        })
-        .collect()
-}
-
-fn code(text: &str) -> String {
-    if text.is_empty() { "-".to_owned() } else { format!("`{}`", escape(&neutralized(text))) }
-}
-
-fn neutralized(text: &str) -> String {
-    text.replace('`', "\u{2cb}")
 }
 
 fn escape(text: &str) -> String {

@@ -7,11 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{self, Fact},
-    layout::{Layout, shrink_to_fit},
-    message_text::{self, Segment, Selection, plain},
-    receiver::{REFUSED, Receiver},
-    request::{RenderError, Request},
+    facts::{self, Fact, Layout, shrink_to_fit},
+    markup::{Markup, Segment},
+    message_text::{self, Selection},
+    receiver::{REFUSED, Receiver, RenderError, Request},
 };
 use crate::alerts::{Alert, Notification};
 
@@ -57,11 +56,11 @@ impl Receiver for Teams {
 }
 
 fn line(title: &str, alert: &Alert, now: Timestamp, spacing: &str) -> Value {
-    block(vec![bold(&format!("{title}: ")), run(&plain(&message_text::summary_line(alert, now)))], spacing)
+    block(vec![bold(&format!("{title}: ")), run(&Markup::PLAIN.join(&message_text::summary_line(alert, now)))], spacing)
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {
-    let selection = Selection::new(notification, layout);
+    let selection = Selection::new(notification, layout.detailed);
     let color = if notification.is_all_clear() { "Good" } else { "Attention" };
     let headline = neutralized(&message_text::headline(notification, 300));
     let mut blocks = vec![block(
@@ -77,9 +76,9 @@ fn body(notification: &Notification, layout: Layout) -> Value {
         }
     }
     for line in message_text::totals(notification) {
-        blocks.push(block(vec![run(&plain(&line))], "Medium"));
+        blocks.push(block(vec![run(&Markup::PLAIN.join(&line))], "Medium"));
     }
-    blocks.push(block(vec![run(&plain(&message_text::sender(notification)))], "Medium"));
+    blocks.push(block(vec![run(&Markup::PLAIN.join(&message_text::sender(notification)))], "Medium"));
     json!({
         "type": "message",
         "attachments": [{
@@ -117,7 +116,7 @@ fn detailed(notification: &Notification, alert: &Alert, layout: Layout) -> Vec<V
 }
 
 fn fact_block(fact: &Fact<'_>, spacing: &str) -> Value {
-    let mut text = run(&plain(&fact.value));
+    let mut text = run(&Markup::PLAIN.join(&fact.value));
     if let [Segment::Link(url)] = fact.value.as_slice() {
         text["selectAction"] = json!({ "type": "Action.OpenUrl", "url": url });
     }

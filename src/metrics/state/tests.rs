@@ -121,15 +121,6 @@ fn namespaces_share_the_series_equally_whoever_came_first() {
 }
 
 #[test]
-fn knows_a_bounded_number_of_incidents() {
-    let mut state = State::default();
-    let all = KNOWN as u64 + 500;
-    report(&mut state, "a", (0..all).map(|key| incident(key, "shop")));
-    assert_eq!(state.known.len(), KNOWN);
-    assert_eq!(state.snapshot().omitted_incidents, KNOWN + 500 - INCIDENTS);
-}
-
-#[test]
 fn objects_that_report_the_same_incidents_share_their_list() {
     let mut state = State::default();
     for number in 0..1_000 {

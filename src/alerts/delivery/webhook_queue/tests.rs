@@ -192,13 +192,13 @@ fn unreadable_secrets_are_used_as_they_were_read() {
     assert_eq!(second.started.len(), 1);
     assert!(steps.queue.endpoint(second.kind).is_ok());
     assert_eq!(steps.queue.unreadable(), None, "one failure is not reported");
-    assert!(!steps.queue.has_problem());
+    assert!(!steps.queue.summary().has_problem());
     steps.deliver(100, &second);
     steps.step(110, || Err(Unavailable::Answered(500)));
     assert!(steps.queue.unreadable().unwrap().starts_with("the API server answers 500"));
-    assert!(steps.queue.has_problem() && !steps.queue.only_refuses());
+    assert!(steps.queue.summary().has_problem() && !steps.queue.summary().only_refuses());
     steps.step(200, || usable(URL));
-    assert!(steps.queue.unreadable().is_none() && !steps.queue.has_problem());
+    assert!(steps.queue.unreadable().is_none() && !steps.queue.summary().has_problem());
 }
 
 #[test]

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::{TaskResult, Worker};
 use crate::{
     alerts::{
-        Incident, ObjectInput, ValidatedWebhook,
+        Incident,
         delivery::{farewells::LastMessages, webhook_queue::WebhookQueue},
         open_alerts,
     },
-    api::{WebhookStatus, reason},
+    api::reason,
 };
 
 /// The most receivers of one object that are sent their last messages at the same time, and the most removed webhooks that
@@ -34,12 +34,12 @@ impl Worker {
     }
 
     /// Reports webhooks that were removed while no operator was running.
-    pub(super) fn report_removed_early(&self, webhooks: &[ValidatedWebhook]) {
-        let is_removed = |state: &&Arc<WebhookStatus>| webhooks.iter().all(|webhook| webhook.policy.name != state.name);
-        let removed: Vec<_> = self.writer.stored().webhooks.iter().filter(is_removed).cloned().collect();
-        for state in removed {
-            let reason = "the operator was not running when the webhook was removed";
-            self.not_ended(&state.name, open_alerts(&state), reason);
+    pub(super) fn report_removed_early(&self) {
+        for state in &self.writer.stored().webhooks {
+            if self.queues.iter().all(|queue| queue.name() != state.name) {
+                let reason = "the operator was not running when the webhook was removed";
+                self.not_ended(&state.name, open_alerts(state), reason);
+            }
         }
     }
 
@@ -51,7 +51,7 @@ impl Worker {
             std::mem::take(&mut self.leaving).into_iter().partition(WebhookQueue::is_sending);
         self.leaving = sending;
         let left_by_removed: Vec<_> = removed.iter_mut().map(|queue| queue.take_left(true, now)).collect();
-        let input = ObjectInput { now: wall, ..self.input(incidents) };
+        let input = self.object_input(incidents, wall);
         let all = queues.iter().zip(left).chain(removed.iter().zip(left_by_removed));
         let messages: Vec<_> = all
             .filter_map(|(queue, left)| Some((queue.name().to_owned(), queue.last_messages(left?, &input, queues)?)))

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{super::webhook_queue::Action, Worker};
-use crate::alerts::{CurrentMutes, Incident, ObjectInput, alert_bytes, mute::KnownMatches};
+use crate::alerts::{CurrentMutes, Incident, mute::KnownMatches};
 
 /// After how many incidents, counted once for each webhook, other tasks go on. Planning takes some microseconds for
 /// each.
@@ -20,12 +20,12 @@ impl Worker {
         let _permit = context.planning.acquire().await.ok();
         let (now, wall) = (Instant::now(), context.clock.now());
         let incidents = self.apply_input(now);
-        let is_unstored = self.update_unstored(now);
+        self.update_unstored(now);
         let mut pause = Pause::default();
         self.find_mutes(&incidents, wall, &mut pause).await;
         let mut queues = std::mem::take(&mut self.queues);
         self.end_left_alerts(&mut queues, &incidents, wall);
-        let input = ObjectInput { bytes: alert_bytes(queues.len()), is_unstored, now: wall, ..self.input(&incidents) };
+        let input = self.object_input(&incidents, wall);
         let mut actions = Vec::with_capacity(queues.len());
         for queue in &mut queues {
             let stored = self.writer.stored().webhooks.iter().find(|state| state.name == queue.name());
@@ -33,18 +33,20 @@ impl Worker {
             pause.after(incidents.len()).await;
         }
         self.queues = queues;
+        let mut unread = Vec::new();
         for (index, action) in actions.into_iter().enumerate() {
             match action {
                 Action::Wait => {}
-                Action::ReadSecrets => self.read_secrets(index),
+                Action::ReadSecrets => unread.push(index),
                 Action::Send(message) => self.send(index, message),
             }
         }
+        self.read_secrets(&unread);
     }
 
     /// Evaluates silences and quiet hours for all webhooks, unless they hold for the same incidents as before.
     async fn find_mutes(&mut self, incidents: &[Incident], wall: Timestamp, pause: &mut Pause) {
-        let rules = self.mute_rules.active(wall);
+        let rules = self.input.mute_rules.active(wall);
         let mut mutes = CurrentMutes::of(&rules);
         if self.has_mutes && mutes.has_same_rules(&self.mutes) {
             return;

@@ -1,6 +1,9 @@
 //! Stores the state of an object's webhooks in its status.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -9,14 +12,16 @@ use tokio::time::Instant;
 use super::{TaskResult, Worker};
 use crate::{
     alerts::delivery::{
-        delivered_condition::{WebhookSummary, delivered_condition},
-        dispatcher::API_REQUESTS,
+        delivered_condition::delivered_condition,
         persist::{DeliveryStatus, NotStored, StoredStatus, persist},
         webhook_queue::WebhookQueue,
     },
     api::{NamespacedName, reason},
+    bounded::Rates,
 };
 
+/// The maximum number of concurrent writes of statuses. A write of a large object counts as several.
+pub(in crate::alerts::delivery) const API_REQUESTS: u32 = 16;
 /// A write of a larger object takes a permit for each of these bytes.
 const BYTES_PER_PERMIT: usize = 128 * 1024;
 
@@ -24,6 +29,35 @@ const BYTES_PER_PERMIT: usize = 128 * 1024;
 /// and the API server needs time for the whole object, however small the written part is.
 fn permits(bytes: usize) -> u32 {
     u32::try_from(bytes / BYTES_PER_PERMIT).map_or(API_REQUESTS, |further| further.saturating_add(1).min(API_REQUESTS))
+}
+
+/// Smaller objects are neither counted nor paced.
+const SMALL: usize = 32 << 10;
+/// How many bytes of objects a namespace may write in a second, on average.
+const ALLOWANCE: f64 = (64 << 10) as f64;
+/// How long an unused allowance is saved up for: 2 MiB. Half of it is kept for writes that a message waits for.
+const SAVED: Duration = Duration::from_secs(32);
+/// What one write takes of the allowance at most.
+const MOST: Duration = Duration::from_secs(10);
+
+/// Paces the writes of the webhooks' states: what each namespace has left of its allowance. An API server needs a tenth of a second
+/// or more for a large object, however small the written part is, and a tenant decides how large its objects are and how often
+/// their alerts change.
+#[derive(Debug, Default)]
+pub(in crate::alerts::delivery) struct WritePace(Mutex<Rates>);
+
+impl WritePace {
+    /// Takes the allowance for a write of an object of this size. If there is not enough, returns when to try again, and
+    /// otherwise nothing. `is_urgent` is whether a message waits for the write.
+    fn take(&self, namespace: &str, bytes: usize, is_urgent: bool, now: Instant) -> Option<Instant> {
+        if bytes < SMALL {
+            return None;
+        }
+        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST);
+        let saved = if is_urgent { SAVED } else { SAVED / 2 };
+        if rates.take(namespace, cost, saved, now) { None } else { rates.wait_until(namespace, saved, now) }
+    }
 }
 
 impl Worker {
@@ -41,7 +75,7 @@ impl Worker {
         }
         let urgent = self.has_unstored_outcome || self.queues.iter().any(WebhookQueue::is_urgent);
         // Until everything is known, the status that an earlier run has stored stays.
-        let is_complete = self.incidents_known && self.queues.iter().all(WebhookQueue::knows_secrets);
+        let is_complete = self.input.incidents_known && self.queues.iter().all(WebhookQueue::knows_secrets);
         if !is_complete && !urgent && !self.writer.must_restore() && !self.queues.is_empty() {
             return None;
         }
@@ -50,19 +84,18 @@ impl Worker {
         }
         // At a shutdown, the last outcomes are stored without delay.
         if !self.context.shutdown.is_cancelled()
-            && let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.bytes, urgent, now)
+            && let Some(at) = self.context.write_pace.take(&self.object.key.namespace, self.input.bytes, urgent, now)
         {
             return Some(at);
         }
         self.writer.on_start(status.clone(), now);
         self.has_unstored_outcome = false;
         self.queues.iter_mut().for_each(WebhookQueue::on_storing);
-        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), permits(self.bytes));
+        let (context, object, permits) = (Arc::clone(&self.context), self.object.clone(), permits(self.input.bytes));
         self.tasks.push(
             async move {
                 let _permits = context.api_permits.acquire_many(permits).await;
-                let result = persist(&context.client, &object, &status).await;
-                TaskResult::Written { status: Box::new(status), result }
+                TaskResult::Written(persist(&context.client, &object, &status).await)
             }
             .boxed(),
         );
@@ -70,25 +103,17 @@ impl Worker {
     }
 
     pub(super) fn delivery_status(&self, wall: Timestamp) -> DeliveryStatus {
-        let summaries: Vec<_> = self
-            .queues
-            .iter()
-            .map(|queue| WebhookSummary {
-                state: queue.state(),
-                unusable: queue.unusable(),
-                unreadable: queue.unreadable(),
-            })
-            .collect();
-        let expired: Vec<&str> = self.mute_rules.expired(wall).collect();
+        let summaries: Vec<_> = self.queues.iter().map(WebhookQueue::summary).collect();
+        let expired: Vec<&str> = self.input.mute_rules.expired(wall).collect();
         let previous = self.writer.stored().condition.as_ref();
-        let condition = delivered_condition(&summaries, &expired, self.generation, previous, wall);
+        let condition = delivered_condition(&summaries, &expired, self.input.generation, previous, wall);
         DeliveryStatus { webhooks: self.queues.iter().map(|queue| Arc::clone(queue.state())).collect(), condition }
     }
 
-    pub(super) fn on_written(&mut self, status: DeliveryStatus, result: Result<StoredStatus, NotStored>, now: Instant) {
+    pub(super) fn on_written(&mut self, result: Result<StoredStatus, NotStored>, now: Instant) {
         let success = result.is_ok();
         match result {
-            Ok(answer) => self.writer.on_success(status, answer),
+            Ok(answer) => self.writer.on_success(answer),
             Err(NotStored::NotLeader) => self.writer.on_failure(None, now),
             Err(NotStored::NotOwner(error)) => {
                 self.warn_not_stored(&error);
@@ -146,5 +171,42 @@ mod tests {
     fn large_writes_take_several_permits_of_those_there_are() {
         let sizes = [0, 127 << 10, 128 << 10, 500 << 10, 1536 << 10, 1 << 30, usize::MAX];
         assert_eq!(sizes.map(permits), [1, 1, 2, 4, 13, API_REQUESTS, API_REQUESTS]);
+    }
+
+    /// How many writes of this size begin in a time if objects of the namespace always have something to write.
+    fn writes(
+        pace: &WritePace,
+        namespace: &str,
+        bytes: usize,
+        is_urgent: bool,
+        from: Instant,
+        time: Duration,
+    ) -> usize {
+        let (mut now, mut writes) = (from, 0);
+        while now < from + time {
+            match pace.take(namespace, bytes, is_urgent, now) {
+                Some(at) => now = at,
+                None => writes += 1,
+            }
+            assert!(writes < 100_000);
+        }
+        writes
+    }
+
+    #[test]
+    fn a_namespace_writes_its_allowance_after_what_it_has_saved() {
+        let (pace, start) = (WritePace::default(), Instant::now());
+        let minute = Duration::from_secs(60);
+        // 2 MiB at once, of which half is for urgent writes, and then half a write in a second.
+        assert_eq!(writes(&pace, "evil", 128 << 10, false, start, minute), 9 + 29);
+        assert_eq!(writes(&pace, "evil", 128 << 10, true, start + minute, Duration::from_millis(1)), 9);
+        assert_eq!(writes(&pace, "shop", 128 << 10, true, start, minute), 17 + 29, "another namespace has its own");
+        assert_eq!(writes(&pace, "huge", 1 << 30, true, start, minute), 4 + 6, "it is not locked out");
+    }
+
+    #[test]
+    fn small_objects_are_not_paced() {
+        let (pace, now) = (WritePace::default(), Instant::now());
+        assert!((0..10_000).all(|_| pace.take("shop", SMALL - 1, false, now).is_none()));
     }
 }

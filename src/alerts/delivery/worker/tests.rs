@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    alerts::delivery::{DeliveryOptions, secrets::Unusable, system_lookup},
+    alerts::{
+        MuteRules,
+        delivery::{DeliveryOptions, persist::DeliveryStatus, secrets::Unusable, system_lookup},
+    },
     api::{OrchestrStatus, Owner, Silence, Webhook},
     status_apply::ObjectVersion,
 };
@@ -32,7 +35,7 @@ fn context_with(timings: DeliveryTimings) -> Arc<Context> {
         cluster: String::new(),
         timings,
         metrics: Metrics::default(),
-        notices: Notices::channel().0,
+        notices: mpsc::channel(1).0,
         shutdown: CancellationToken::new(),
     })
 }
@@ -71,7 +74,7 @@ fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>
     let key = NamespacedName::new("evil", "cluster");
     let object = ObjectRef { key, uid: "u".to_owned(), version: ObjectVersion::new("1") };
     let (sender, receiver) = watch::channel(input);
-    let mut worker = Worker::new(Arc::clone(context), object, receiver, Vec::new());
+    let mut worker = Worker::new(Arc::clone(context), object, receiver, &[]);
     worker.apply_input(Instant::now());
     for queue in &mut worker.queues {
         let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
@@ -201,7 +204,7 @@ async fn queues_and_reads_of_secrets_share_the_specs_of_the_webhooks() {
     let context = context_with(DeliveryTimings { pacing_divisor: 2, ..DeliveryTimings::default() });
     let input = largest();
     let (mut worker, _inputs) = worker(&context, input.clone());
-    (0..worker.queues.len()).for_each(|index| worker.read_secrets(index));
+    worker.read_secrets(&(0..worker.queues.len()).collect::<Vec<_>>());
     for (queue, webhook) in worker.queues.iter().zip(input.webhooks.iter()) {
         assert!(queue.webhook.policy.shares_patterns_with(&webhook.policy));
         assert!(Arc::ptr_eq(&queue.webhook.endpoint, &webhook.endpoint));
@@ -229,9 +232,9 @@ async fn queues_share_their_states_with_the_status_in_the_api() {
     let before: Vec<_> =
         [&written, &answer.status].into_iter().flat_map(|status| &status.webhooks).map(Arc::downgrade).collect();
 
-    worker.writer.on_start(written.clone(), Instant::now());
+    worker.writer.on_start(written, Instant::now());
     worker.queues.iter_mut().for_each(WebhookQueue::on_storing);
-    worker.on_written(written, Ok(answer), Instant::now());
+    worker.on_written(Ok(answer), Instant::now());
     assert!(
         before.iter().skip(10).all(|state| state.strong_count() == 0),
         "the answer is not kept beside what was written"

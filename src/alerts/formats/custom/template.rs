@@ -1,15 +1,73 @@
-//! One compiled template, and rendering it within bounds of time and memory.
+//! One compiled template, and rendering it within bounds of time and memory. Each value is written so that it cannot end the
+//! place in which it stands.
 
 use std::{io, sync::OnceLock};
 
-use minijinja::{Environment, Error, ErrorKind, OutputSpanKind, State, UndefinedBehavior, Value};
-
-use super::{
-    super::request::RenderError,
-    escape::Place,
-    source::{find_name, position, refused},
+use minijinja::{
+    Environment, Error, ErrorKind, OutputSpanKind, State, UndefinedBehavior, Value,
+    machinery::{Token, tokenize},
+    value::ValueKind,
 };
+
+use super::super::receiver::RenderError;
 use crate::alerts::sanitize;
+
+/// What a template is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A body of JSON: each value is one JSON value.
+    Json,
+    /// A body of a form, or a query.
+    Form,
+    /// One segment of a path.
+    Path,
+    /// A body of plain text, or the value of a header.
+    Text,
+}
+
+impl Place {
+    /// The beginning of the name of such a template.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Json => "json ",
+            Self::Form => "form ",
+            Self::Path => "path ",
+            Self::Text => "text ",
+        }
+    }
+
+    pub fn of_template(name: &str) -> Self {
+        let places = [Self::Json, Self::Form, Self::Path];
+        places.into_iter().find(|place| name.starts_with(place.prefix())).unwrap_or(Self::Text)
+    }
+
+    /// The encoded text.
+    pub fn encode(self, text: &str) -> String {
+        match self {
+            Self::Json => serde_json::Value::from(text).to_string(),
+            Self::Form => encoded(text),
+            Self::Path => encoded(text).replace('+', "%20"),
+            Self::Text => text.to_owned(),
+        }
+    }
+
+    /// The encoded value. Only JSON can express lists, maps and what is absent.
+    pub fn encode_value(self, value: &Value) -> Result<String, Error> {
+        let fails = |text: &'static str| Error::new(ErrorKind::InvalidOperation, text);
+        if self == Self::Json {
+            return serde_json::to_string(value).map_err(|_| fails("this value cannot be written as JSON"));
+        }
+        match value.kind() {
+            ValueKind::String | ValueKind::Number => Ok(self.encode(&value.to_string())),
+            ValueKind::Bool => Ok(if value.is_true() { "true" } else { "false" }.to_owned()),
+            _ => Err(fails("only a text or a number can stand here, not a list, a map or none")),
+        }
+    }
+}
+
+fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
 
 /// How much of an error is shown, in UTF-16 code units.
 const DETAIL: usize = 160;
@@ -64,7 +122,7 @@ impl Template {
         for name in names {
             let mut value = known.clone();
             for part in name.split('.') {
-                if !matches!(value.kind(), minijinja::value::ValueKind::Map) {
+                if !matches!(value.kind(), ValueKind::Map) {
                     break;
                 }
                 value = value.get_attr(part).unwrap_or_default();
@@ -184,5 +242,83 @@ impl io::Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The blocks of a template. All others, such as `include`, `macro` and `autoescape`, are refused: they read other templates, or
+/// change how values are escaped.
+const BLOCKS: [&str; 10] = ["if", "elif", "else", "endif", "for", "endfor", "set", "endset", "with", "endwith"];
+
+/// The first thing that a template may not contain: its offset, and what it is. What is no template at all is left to the
+/// compiler.
+fn refused(source: &str) -> Option<(usize, String)> {
+    let mut block = None;
+    for token in tokenize(source, false, Default::default()) {
+        let (token, span) = token.ok()?;
+        let at = span.start_offset as usize;
+        match (token, block.take()) {
+            (Token::Mul, _) => return Some((at, "* is not available: texts cannot be repeated".to_owned())),
+            (Token::BlockStart, _) => block = Some(at),
+            (Token::Ident(word), Some(at)) if !BLOCKS.contains(&word) => {
+                let word: String = word.chars().take(32).collect();
+                return Some((at, format!("the block {word:?} is not available")));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The line and the column of an offset, from 1.
+fn position(source: &str, offset: usize) -> (usize, usize) {
+    let before = source.get(..offset).unwrap_or(source);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
+}
+
+/// Where a variable is first used.
+fn find_name(source: &str, name: &str) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let is_alone = |at: &usize| {
+        let (before, after) =
+            (source.get(..*at).unwrap_or_default(), source.get(at + name.len()..).unwrap_or_default());
+        !before.ends_with(is_word) && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+    };
+    let code = source.find('{').unwrap_or_default();
+    source.match_indices(name).map(|(at, _)| at).filter(|at| *at >= code).find(is_alone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_blocks_that_are_not_listed_and_products() {
+        for (source, expected) in [
+            ("{{ title }}", None),
+            ("a * b {# * #} {{ \"*\" }} {{ '\\'*' }}{% raw %}{{ a * b }}{% endraw %}", None),
+            ("{% if a %}{%- for x in y -%}{% endfor %}{%else%}{% endif %}", None),
+            ("{% set a = 1 %}{% set b %}{% endset %}{% with %}{% endwith %}", None),
+            ("{{ {'a': {'b': 1}} }} * {{ a }}", None),
+            ("{{ {'a': {'b': 1}} * 2 }}", Some((19, "* is not available: texts cannot be repeated"))),
+            ("{{ 'x' * 9 }}", Some((7, "* is not available: texts cannot be repeated"))),
+            ("{% set a = 'x'*9 %}", Some((14, "* is not available: texts cannot be repeated"))),
+            ("ab{% include 'x' %}", Some((2, "the block \"include\" is not available"))),
+            ("{%-\n autoescape false %}", Some((0, "the block \"autoescape\" is not available"))),
+            ("{%+ do a %}", Some((0, "the block \"do\" is not available"))),
+            ("{% macro m() %}", Some((0, "the block \"macro\" is not available"))),
+            ("{% extends 'x' %}", Some((0, "the block \"extends\" is not available"))),
+            ("{% filter upper %}", Some((0, "the block \"filter\" is not available"))),
+        ] {
+            assert_eq!(refused(source), expected.map(|(at, text)| (at, text.to_owned())), "{source}");
+        }
+    }
+
+    #[test]
+    fn finds_names_and_positions() {
+        let source = "title {{ subtitle }}\n{{ a.title }} {{ title }}";
+        let at = find_name(source, "title").unwrap();
+        assert_eq!(position(source, at), (2, 18));
+        assert_eq!(find_name(source, "body"), None);
     }
 }

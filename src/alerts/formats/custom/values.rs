@@ -3,17 +3,15 @@
 use minijinja::{Value, value::Serde};
 use serde::Serialize;
 
-use super::{
-    super::{
-        facts, labels,
-        layout::{Layout, SHORT_MESSAGE},
-        message_text::{self, NAME, duration},
-    },
-    text::{Markup, message},
+use super::super::{
+    facts::{self, Layout, SHORT_MESSAGE},
+    labels,
+    markup::Markup,
+    message_text::{self, NAME, Selection, duration},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize, times::duration_between},
-    api::{Cause, MessageKind, Severity, TEAM_LENGTH},
+    api::{MessageKind, Severity, TEAM_LENGTH},
 };
 
 #[derive(Serialize)]
@@ -41,7 +39,7 @@ struct MessageValues {
     incidents: Option<Vec<IncidentValues>>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct IncidentValues {
     id: String,
@@ -116,11 +114,11 @@ pub(super) fn values(notification: &Notification, layout: Layout, is_single: boo
         message_id: notification.id.clone(),
         status: status(is_end(notification)),
         test: notification.kind == MessageKind::Test,
-        title: Markup::Plain.headline(notification),
-        text: text(Markup::Plain),
-        markdown: text(Markup::Markdown),
+        title: headline(notification, &Markup::PLAIN),
+        text: text(&Markup::PLAIN),
+        markdown: text(&MARKDOWN),
         severity: severity.as_str(),
-        cluster: sanitize::single_line(&source.cluster, 63),
+        cluster: message_text::cluster(notification),
         object: format!("{}/{}", source.object.namespace, source.object.name),
         webhook: sanitize::single_line(&notification.webhook, 63),
         time: notification.created.to_string(),
@@ -154,18 +152,14 @@ fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detai
     };
     let revision = alert.texts.revision.as_ref().filter(|_| layout.message > 0);
     let links = facts::links(alert).into_iter().filter(|_| is_detailed && layout.message > 0);
-    let note = match notification.farewell {
-        Some(farewell) => message_text::farewell(farewell).to_owned(),
-        None => message_text::no_longer_common(alert),
-    };
     let ended = alert.resolved_at.map(|ended| ended.max(alert.since));
     IncidentValues {
         id: labels::dedup_key(notification, &[&alert.key]),
         status: status(alert.resolved_at.is_some()),
         title: message_text::title(alert, layout.message),
-        kind: if notification.kind == MessageKind::Test { "Test" } else { alert.kind.as_str() }.to_owned(),
+        kind: message_text::kind(notification, alert).to_owned(),
         reason: sanitize::single_line(&alert.reason, 128),
-        cause: if alert.cause == Cause::Unknown { "" } else { alert.cause.as_str() },
+        cause: message_text::cause(alert),
         severity: alert.severity.as_str(),
         team: sanitize::single_line(&alert.team, TEAM_LENGTH),
         namespace: sanitize::single_line(&alert.namespace, 63),
@@ -185,7 +179,7 @@ fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detai
         duration: duration(duration_between(alert.since, alert.resolved_at.unwrap_or(notification.now))),
         logs,
         log_note,
-        note,
+        note: message_text::note(notification, alert),
     }
 }
 
@@ -201,26 +195,59 @@ fn storm_values(notification: &Notification, id: &str) -> IncidentValues {
         title: message_text::headline(notification, NAME),
         kind: text("Storm"),
         reason: text("Storm"),
-        cause: "",
         severity: storm.severity.as_str(),
-        team: String::new(),
         namespace: object.namespace.clone(),
         owner_kind: text("Orchestr"),
         owner: object.name.clone(),
-        container: String::new(),
         message: if reasons.is_empty() { reasons } else { format!("{} more problems: {reasons}", storm.count) },
-        pods: 0,
-        of: 0,
-        example_pods: Vec::new(),
-        evidence: Vec::new(),
-        revision: String::new(),
-        changes: Vec::new(),
-        links: Vec::new(),
         since: storm.since.min(notification.now).to_string(),
         ended: storm.resolved_at.map_or_else(String::new, |ended| ended.to_string()),
         duration: duration(duration_between(storm.since, storm.resolved_at.unwrap_or(notification.now))),
-        logs: String::new(),
-        log_note: String::new(),
         note: notification.farewell.map_or_else(String::new, |farewell| text(message_text::farewell(farewell))),
+        ..IncidentValues::default()
     }
+}
+
+/// Markdown, where untrusted text is code, so that it is neither markup nor a mention.
+const MARKDOWN: Markup = Markup { bold: "**", code: "`", ..Markup::PLAIN };
+/// The limit of the headline, in UTF-16 code units.
+const HEADLINE: usize = 300;
+
+fn headline(notification: &Notification, markup: &Markup) -> String {
+    markup.untrusted(&message_text::headline(notification, HEADLINE))
+}
+
+/// A whole message as text: the headline, the facts and the log of each incident that begins, one line for each other one, the
+/// totals and the sender. A message about a single incident has no totals, because it says nothing about others.
+fn message(notification: &Notification, layout: Layout, markup: &Markup, is_single: bool) -> String {
+    let selection = Selection::new(notification, layout.detailed);
+    let mut parts = vec![headline(notification, markup)];
+    parts.extend(selection.detailed.iter().map(|alert| detailed(notification, alert, layout, markup)));
+    for (title, alerts) in &selection.lists {
+        let line = |alert: &&Alert| markup.join(&message_text::summary_line(alert, notification.now));
+        let lines = alerts.iter().map(|alert| format!("• {}", line(alert)));
+        parts.push([markup.name(title)].into_iter().chain(lines).collect::<Vec<_>>().join("\n"));
+    }
+    let mut last: Vec<String> = match is_single {
+        true => message_text::held_back(notification).map(|text| format!("{text}.")).into_iter().collect(),
+        false => message_text::totals(notification).iter().map(|line| markup.join(line)).collect(),
+    };
+    last.push(markup.join(&message_text::sender(notification)));
+    parts.push(last.join("\n"));
+    parts.join("\n\n")
+}
+
+fn detailed(notification: &Notification, alert: &Alert, layout: Layout, markup: &Markup) -> String {
+    let mut lines = facts::fact_lines(alert, notification.now, layout, markup, str::len);
+    let (logs, note) = facts::logs(alert, layout.logs);
+    if !note.is_empty() {
+        lines.push(format!("{} {}", markup.name("Log"), markup.untrusted(&note)));
+    }
+    if !logs.is_empty() {
+        lines.push(match markup.code {
+            "" => format!("{}\n{logs}", markup.name("The end of the log")),
+            _ => format!("```\n{}\n```", markup.neutralized(&logs)),
+        });
+    }
+    lines.join("\n")
 }
