@@ -16,10 +16,6 @@ use crate::{
 
 /// How much the labels of all nodes may take, in bytes. Of more, nothing is said about labels.
 const LABEL_BYTES: usize = 2 << 20;
-/// How many groups of nodes with the same taints are kept. Of more, nothing is said about taints.
-const TAINTED: usize = 256;
-/// How many resources are kept. Of more, nothing is said about those that are not among them.
-const RESOURCES: usize = 256;
 /// How many nodes are named.
 const NAMES: usize = 3;
 /// The field of a node that an affinity can require. It is kept like a label.
@@ -32,11 +28,10 @@ pub struct ClusterNodes {
     labels: HashMap<ArcStr, Label>,
     label_bytes: usize,
     /// The largest quantity that a node offers of each resource.
-    largest: BTreeMap<ArcStr, Quantity>,
+    largest: BTreeMap<String, Quantity>,
     cordoned: NodeNames,
     /// The nodes that are not cordoned, by the taints that keep pods away.
     tainted: BTreeMap<Vec<Taint>, NodeNames>,
-    has_more_taints: bool,
 }
 
 /// A label of nodes.
@@ -54,11 +49,12 @@ pub(super) struct NodeNames {
 }
 
 /// A taint that keeps pods away from a node: `dedicated=gpu:NoSchedule`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default)]
 pub(super) struct Taint {
-    key: ArcStr,
-    value: ArcStr,
-    effect: ArcStr,
+    key: String,
+    value: String,
+    effect: String,
 }
 
 /// The fields of a node that are read.
@@ -81,15 +77,7 @@ struct NodeMetadata {
 #[serde(default)]
 struct NodeSpec {
     unschedulable: bool,
-    taints: Option<Vec<NodeTaint>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct NodeTaint {
-    key: String,
-    value: String,
-    effect: String,
+    taints: Option<Vec<Taint>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -109,10 +97,9 @@ impl ClusterNodes {
         labels.for_each(|(key, value)| self.add_label(key, value));
         for (resource, quantity) in status.allocatable.iter().flatten() {
             let Some(quantity) = Quantity::parse(quantity) else { continue };
-            if let Some(largest) = self.largest.get_mut(resource.as_str()) {
-                *largest = largest.max(quantity);
-            } else if self.largest.len() < RESOURCES {
-                self.largest.insert(resource.as_str().into(), quantity);
+            match self.largest.get_mut(resource) {
+                Some(largest) => *largest = (*largest).max(quantity),
+                None => _ = self.largest.insert(resource.clone(), quantity),
             }
         }
         // The scheduler says of a cordoned node nothing else.
@@ -121,21 +108,10 @@ impl ClusterNodes {
             return;
         }
         let taints = spec.taints.iter().flatten().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"));
-        let taints: Vec<Taint> = taints
-            .map(|NodeTaint { key, value, effect }| Taint {
-                key: key.as_str().into(),
-                value: value.as_str().into(),
-                effect: effect.as_str().into(),
-            })
-            .collect();
-        if taints.is_empty() {
-            return;
+        let taints: Vec<Taint> = taints.cloned().collect();
+        if !taints.is_empty() {
+            self.tainted.entry(taints).or_default().add(name);
         }
-        if self.tainted.len() >= TAINTED && !self.tainted.contains_key(&taints) {
-            self.has_more_taints = true;
-            return;
-        }
-        self.tainted.entry(taints).or_default().add(name);
     }
 
     fn add_label(&mut self, key: &str, value: &str) {
@@ -176,10 +152,10 @@ impl ClusterNodes {
             "Exists" => label.is_none(),
             "In" => is_complete && label.is_none_or(|label| !values.iter().any(|value| label.values.contains(value))),
             "DoesNotExist" => all_have().is_some(),
-            "NotIn" => all_have().is_some_and(|label| label.values.iter().all(|own| values.contains(own))),
+            "NotIn" => all_have().is_some_and(|label| label.values.iter().all(|value| values.contains(value))),
             "Gt" | "Lt" => {
                 let Some(limit) = values.first().and_then(number) else { return false };
-                let fits = |own: i64| if term.operator == "Gt" { own > limit } else { own < limit };
+                let fits = |value: i64| if term.operator == "Gt" { value > limit } else { value < limit };
                 !label.is_some_and(|label| label.values.iter().filter_map(number).any(fits))
             }
             _ => false,
@@ -187,9 +163,8 @@ impl ClusterNodes {
     }
 
     /// How much the largest node offers of a resource; zero if none offers any.
-    pub(super) fn largest(&self, resource: &str) -> Option<Quantity> {
-        let is_complete = self.largest.len() < RESOURCES;
-        self.largest.get(resource).copied().or_else(|| is_complete.then(Quantity::default))
+    pub(super) fn largest(&self, resource: &str) -> Quantity {
+        self.largest.get(resource).copied().unwrap_or_default()
     }
 
     pub(super) fn cordoned(&self) -> &NodeNames {
@@ -199,13 +174,15 @@ impl ClusterNodes {
     /// The taints that keep a pod away from nodes that are not cordoned, with these nodes: of each node the first, as the
     /// scheduler does. Absent if it is not known which taints the pod tolerates.
     pub(super) fn untolerated(&self, tolerations: &Tolerations) -> Option<BTreeMap<&Taint, NodeNames>> {
-        let is_known = |own: &Toleration| matches!(&*own.operator, "" | "Equal" | "Exists");
-        if self.has_more_taints || tolerations.more > 0 || !tolerations.first.iter().all(is_known) {
+        let is_known = |toleration: &Toleration| matches!(&*toleration.operator, "" | "Equal" | "Exists");
+        if tolerations.more > 0 || !tolerations.first.iter().all(is_known) {
             return None;
         }
         let mut untolerated: BTreeMap<&Taint, NodeNames> = BTreeMap::new();
         for (taints, nodes) in &self.tainted {
-            let first = taints.iter().find(|taint| !tolerations.first.iter().any(|own| taint.is_tolerated_by(own)));
+            let first = taints
+                .iter()
+                .find(|taint| !tolerations.first.iter().any(|toleration| taint.is_tolerated_by(toleration)));
             if let Some(taint) = first {
                 untolerated.entry(taint).or_default().extend(nodes);
             }
@@ -242,8 +219,8 @@ impl Taint {
     fn is_tolerated_by(&self, toleration: &Toleration) -> bool {
         let Toleration { key, operator, value, effect } = toleration;
         let exists = operator == "Exists";
-        let has_key = *key == self.key || key.is_empty() && exists;
-        has_key && (exists || *value == self.value) && (effect.is_empty() || *effect == self.effect)
+        let has_key = *key == *self.key || key.is_empty() && exists;
+        has_key && (exists || *value == *self.value) && (effect.is_empty() || *effect == *self.effect)
     }
 }
 
@@ -323,9 +300,8 @@ mod tests {
     fn knows_what_the_largest_node_offers() {
         let node = |cpu: &str| json!({"status": {"allocatable": {"cpu": cpu, "bad": "x"}}});
         let nodes = nodes([node("1500m"), node("2"), node("1")]);
-        let largest = |resource| nodes.largest(resource).map(Quantity::short);
-        assert_eq!(largest("cpu").as_deref(), Some("2"));
-        assert_eq!(largest("nvidia.com/gpu").as_deref(), Some("0"));
+        let largest = |resource| nodes.largest(resource).short();
+        assert_eq!((largest("cpu"), largest("nvidia.com/gpu")), ("2".to_owned(), "0".to_owned()));
     }
 
     #[test]
@@ -341,8 +317,8 @@ mod tests {
         let nodes = nodes(objects);
         assert_eq!((nodes.cordoned().to_string(), nodes.count()), ("off".to_owned(), 10));
         let told = |tolerations: &[[&str; 4]]| {
-            let first = tolerations.iter().map(|own| {
-                let [key, operator, value, effect] = own.map(ArcStr::from);
+            let first = tolerations.iter().map(|toleration| {
+                let [key, operator, value, effect] = toleration.map(ArcStr::from);
                 Toleration { key, operator, value, effect }
             });
             let untolerated = nodes.untolerated(&Tolerations { first: first.collect(), more: 0 })?;
@@ -382,13 +358,11 @@ mod tests {
     }
 
     #[test]
-    fn says_nothing_about_labels_or_taints_beyond_a_bound() {
+    fn says_nothing_about_labels_beyond_a_bound() {
         let value = "v".repeat(1000);
         let large =
             nodes((0..3000).map(|number| json!({"metadata": {"labels": {"note": format!("{value}{number}")}}})));
         let absent = NodeTerm { key: "gpu".into(), operator: "Exists".into(), values: FirstNames::default() };
         assert!(!large.none_matches(&absent) && large.labels.is_empty());
-        let keys = (0..300).map(|number| tainted("a", [&format!("key-{number}"), "", "NoSchedule"]));
-        assert_eq!(nodes(keys).untolerated(&Tolerations::default()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Judges one container: whether it is in trouble, the reason, since when, and which log explains it.
+//! Judges one container: whether it fails, the reason, since when, and which log explains it.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -26,9 +26,9 @@ pub(super) struct Container<'a> {
     pub(super) spec: Option<&'a ContainerSpec>,
 }
 
-/// The problem of a container.
+/// How a container fails.
 #[derive(Clone, Copy)]
-pub(super) enum Trouble<'a> {
+pub(super) enum Failure<'a> {
     /// It is waiting for a reason that is not part of a normal start.
     Waiting(&'a Waiting),
     /// It has terminated with a failure.
@@ -37,14 +37,19 @@ pub(super) enum Trouble<'a> {
     Restarted(&'a Terminated),
 }
 
-/// When a trouble began, as far as the pod shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Beginning {
-    pub(super) time: Option<Timestamp>,
-    /// Whether it may have begun earlier.
-    pub(super) at_latest: bool,
+/// A container with a problem.
+#[derive(Clone, Copy)]
+pub(super) struct FailingContainer<'a> {
+    pub(super) container: Container<'a>,
+    pub(super) failure: Failure<'a>,
+    /// When it began to fail, as far as the pod shows it.
+    pub(super) since: Option<Timestamp>,
+    /// Whether that may have been earlier.
+    pub(super) since_at_latest: bool,
 }
 
+/// The condition that the pod's sandbox runs. Its volumes are mounted before.
+pub(super) const SANDBOX: &str = "PodReadyToStartContainers";
 /// The kubelet's first back-off delay is ten seconds, before the third start within ten minutes. Times are in whole
 /// seconds, so the difference may be one less.
 const BACK_OFF_DELAY: SignedDuration = SignedDuration::from_secs(9);
@@ -80,9 +85,9 @@ fn in_order<'a>(
 }
 
 impl<'a> Container<'a> {
-    /// Its present or last trouble, however long ago that was.
-    pub(super) fn last_trouble(&self) -> Option<Trouble<'a>> {
-        self.failing().or_else(|| self.restarted().map(Trouble::Restarted))
+    /// Its present or last failure, however long ago that was.
+    pub(super) fn last_failure(&self) -> Option<Failure<'a>> {
+        self.present_failure().or_else(|| self.restarted().map(Failure::Restarted))
     }
 
     pub(super) fn state(&self) -> ContainerStateName {
@@ -93,6 +98,15 @@ impl<'a> Container<'a> {
             () if state.running.is_some() => ContainerStateName::Running,
             () => ContainerStateName::Waiting,
         }
+    }
+
+    pub(super) fn memory_limit(&self) -> Option<&'a str> {
+        self.spec.map(|spec| spec.memory_limit.as_str()).filter(|limit| !limit.is_empty())
+    }
+
+    /// When the present instance started, if it runs.
+    pub(super) fn started(&self) -> Option<Timestamp> {
+        self.status.state.running.as_ref()?.started
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -144,8 +158,8 @@ impl<'a> Container<'a> {
         !succeeded(terminated) && !self.has_restart_rule(terminated)
     }
 
-    /// Its present problem, without failures before its last restart.
-    pub(super) fn failing(&self) -> Option<Trouble<'a>> {
+    /// Its failure, without those before its last restart.
+    fn present_failure(&self) -> Option<Failure<'a>> {
         let state = &self.status.state;
         match self.state() {
             ContainerStateName::Waiting => {
@@ -153,11 +167,11 @@ impl<'a> Container<'a> {
                 let is_intended = waiting.reason == BACK_OFF
                     && self.status.last.as_ref().is_some_and(|last| self.has_restart_rule(last));
                 let is_normal = matches!(waiting.reason.as_str(), "" | "ContainerCreating" | "PodInitializing");
-                (!is_normal && !is_intended).then_some(Trouble::Waiting(waiting))
+                (!is_normal && !is_intended).then_some(Failure::Waiting(waiting))
             }
             ContainerStateName::Terminated => {
                 let terminated = state.terminated.as_ref();
-                terminated.filter(|terminated| self.failed(terminated) && !self.was_resized()).map(Trouble::Terminated)
+                terminated.filter(|terminated| self.failed(terminated) && !self.was_resized()).map(Failure::Terminated)
             }
             ContainerStateName::Running => None,
         }
@@ -165,9 +179,9 @@ impl<'a> Container<'a> {
 
     /// The termination of the previous instance, if it makes the restart a problem: the instance failed, or the kubelet
     /// backed off because the container terminates too often, with any exit code.
-    pub(super) fn restarted(&self) -> Option<&'a Terminated> {
+    fn restarted(&self) -> Option<&'a Terminated> {
         let last = self.status.last.as_ref()?;
-        let is_restart = self.failing().is_none() && !self.is_final() && !self.was_resized();
+        let is_restart = self.present_failure().is_none() && !self.is_final() && !self.was_resized();
         (is_restart && (self.failed(last) || self.was_backed_off(last))).then_some(last)
     }
 
@@ -179,8 +193,7 @@ impl<'a> Container<'a> {
         if self.pod.history.start_cause(self.status) == Some(StartCause::BackOff) {
             return true;
         }
-        let running = self.status.state.running.as_ref().and_then(|running| running.started);
-        let restarted = running.or_else(|| self.terminated().and_then(|terminated| terminated.started));
+        let restarted = self.started().or_else(|| self.terminated().and_then(|terminated| terminated.started));
         let (Some(restarted), Some(started), Some(finished)) = (restarted, last.started, last.finished) else {
             return false;
         };
@@ -189,16 +202,15 @@ impl<'a> Container<'a> {
             && restarted.duration_since(finished) >= BACK_OFF_DELAY
     }
 
-    /// Its problem, and when that began. A restarted container stays in trouble until it has run for
-    /// `restarted` and its readiness probe, if it has one, passes.
-    pub(super) fn trouble(&self, restarted: Duration, clock: &mut PodClock) -> Option<(Trouble<'a>, Beginning)> {
-        if let Some(trouble) = self.failing() {
-            return Some((trouble, self.beginning(trouble, restarted, clock)));
+    /// Its failure, and when it began. A restarted container counts as failing until it has run for `restarted` and its
+    /// readiness probe, if it has one, passes.
+    pub(super) fn failing(&self, restarted: Duration, clock: &mut PodClock) -> Option<FailingContainer<'a>> {
+        if let Some(failure) = self.present_failure() {
+            return Some(self.since(failure, restarted, clock));
         }
         let last = self.restarted()?;
-        let trouble = Trouble::Restarted(last);
-        if let Some(running) = self.status.state.running.as_ref().filter(|_| self.is_running()) {
-            let since = clock.start_time([running.started, last.finished]);
+        if self.is_running() {
+            let since = clock.start_time([self.started(), last.finished]);
             let has_run = since.is_some_and(|since| clock.has_passed(after(since, restarted)));
             let is_ready = self.status.ready || self.spec.is_none_or(|spec| spec.readiness_probe.is_none());
             // Until the startup probe has passed, it may still kill the container.
@@ -206,33 +218,30 @@ impl<'a> Container<'a> {
                 return None;
             }
         }
-        Some((trouble, self.beginning(trouble, restarted, clock)))
+        Some(self.since(Failure::Restarted(last), restarted, clock))
     }
 
-    /// When the trouble began, as far as the pod shows it: at the end of the previous instance, if that one failed too and the
+    /// Since when it fails, as far as the pod shows it: since the end of the previous instance, if that one failed too and the
     /// present one did not run for `restarted`.
     ///
     /// The pod shows two instances at most. Whether an earlier one failed is not known, unless there was none, or one of
-    /// these two ran for so long that the earlier trouble was over.
-    fn beginning(&self, trouble: Trouble<'_>, restarted: Duration, clock: &mut PodClock) -> Beginning {
+    /// these two ran for so long that the earlier problem was over.
+    fn since(&self, failure: Failure<'a>, restarted: Duration, clock: &mut PodClock) -> FailingContainer<'a> {
         let last = self.status.last.as_ref();
-        let ran_long = |run: &Terminated| has_run_for(run, restarted);
+        let ran_long = |run: &Terminated| run_time(run).is_some_and(|ran| ran.unsigned_abs() >= restarted);
         let restarts = self.status.restarts;
         // The restarts without that of the instance in `last`. While a container waits, that one was not restarted yet.
         let without_last = if last.is_some() { restarts.saturating_sub(1) } else { restarts };
-        let (evidence, earlier) = match trouble {
-            Trouble::Terminated(terminated) => match last.filter(|last| self.failed(last)) {
+        let (evidence, earlier) = match failure {
+            Failure::Terminated(terminated) => match last.filter(|last| self.failed(last)) {
                 Some(last) if !ran_long(terminated) => {
                     ([last.finished, terminated.finished, terminated.started], without_last)
                 }
                 Some(_) => ([terminated.finished, terminated.started, None], restarts),
                 None => ([terminated.finished, terminated.started, None], without_last),
             },
-            Trouble::Restarted(last) => {
-                let running = self.status.state.running.as_ref().and_then(|running| running.started);
-                ([last.finished, running, None], without_last)
-            }
-            Trouble::Waiting(_) => match last {
+            Failure::Restarted(last) => ([last.finished, self.started(), None], without_last),
+            Failure::Waiting(_) => match last {
                 Some(last) => ([last.finished, last.started, None], restarts),
                 None => ([unready_since(self.pod), None, None], restarts),
             },
@@ -241,22 +250,23 @@ impl<'a> Container<'a> {
         let is_probed = self.spec.is_none_or(|spec| spec.readiness_probe.is_some() || spec.startup_probe.is_some());
         let mut shown = self.status.state.terminated.iter().chain(last);
         let was_over = !is_probed && shown.any(ran_long);
-        let time = clock.start_time(evidence.into_iter().chain([self.pod.started]));
-        Beginning { time, at_latest: time.is_none() || earlier > 0 && !was_over }
+        let since = clock.start_time(evidence.into_iter().chain([self.pod.started]));
+        let since_at_latest = since.is_none() || earlier > 0 && !was_over;
+        FailingContainer { container: *self, failure, since, since_at_latest }
     }
 
-    /// The termination that is the trouble.
-    pub(super) fn failure(&self, trouble: Trouble<'a>) -> Option<&'a Terminated> {
-        match trouble {
-            Trouble::Terminated(terminated) | Trouble::Restarted(terminated) => Some(terminated),
-            Trouble::Waiting(waiting) if waiting.reason == BACK_OFF => self.status.last.as_ref(),
-            Trouble::Waiting(_) => None,
+    /// The end of an instance that is the failure.
+    pub(super) fn termination(&self, failure: Failure<'a>) -> Option<&'a Terminated> {
+        match failure {
+            Failure::Terminated(terminated) | Failure::Restarted(terminated) => Some(terminated),
+            Failure::Waiting(waiting) if waiting.reason == BACK_OFF => self.status.last.as_ref(),
+            Failure::Waiting(_) => None,
         }
     }
 
     /// The kind of the problem. It stays the same while the kubelet keeps retrying.
-    pub(super) fn kind_of(&self, trouble: Trouble<'a>) -> ProblemKind {
-        if let Trouble::Waiting(waiting) = trouble {
+    pub(super) fn kind_of(&self, failure: Failure<'a>) -> ProblemKind {
+        if let Failure::Waiting(waiting) = failure {
             match waiting.reason.as_str() {
                 BACK_OFF => {}
                 POST_START => return ProblemKind::Crash,
@@ -264,20 +274,20 @@ impl<'a> Container<'a> {
                 _ => return ProblemKind::Start,
             }
         }
-        if self.failure(trouble).is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
+        if self.termination(failure).is_some_and(never_started) { ProblemKind::Start } else { ProblemKind::Crash }
     }
 
-    /// The reason of the trouble, independent of whether the kubelet is retrying or backing off at the moment.
-    pub(super) fn reason(&self, trouble: Trouble<'a>) -> String {
-        let reason = match (self.kind_of(trouble), trouble) {
-            (ProblemKind::Crash, _) => self.crash_reason(trouble),
-            (ProblemKind::Image, Trouble::Waiting(waiting)) if waiting.reason == "ErrImagePull" => PULL_BACK_OFF,
-            (_, Trouble::Waiting(waiting)) => {
+    /// The reason of the failure, independent of whether the kubelet is retrying or backing off at the moment.
+    pub(super) fn reason(&self, failure: Failure<'a>) -> String {
+        let reason = match (self.kind_of(failure), failure) {
+            (ProblemKind::Crash, _) => self.crash_reason(failure),
+            (ProblemKind::Image, Failure::Waiting(waiting)) if waiting.reason == "ErrImagePull" => PULL_BACK_OFF,
+            (_, Failure::Waiting(waiting)) => {
                 let last =
                     self.status.last.as_ref().filter(|last| never_started(last)).map(|last| last.reason.as_str());
                 last.filter(|last| specificity(last) > specificity(&waiting.reason)).unwrap_or(&waiting.reason)
             }
-            (_, Trouble::Terminated(terminated) | Trouble::Restarted(terminated)) => &terminated.reason,
+            (_, Failure::Terminated(terminated) | Failure::Restarted(terminated)) => &terminated.reason,
         };
         match reason_line(reason) {
             line if line.is_empty() => "Unknown".to_owned(),
@@ -285,10 +295,10 @@ impl<'a> Container<'a> {
         }
     }
 
-    fn crash_reason(&self, trouble: Trouble<'a>) -> &'a str {
-        let terminated = self.failure(trouble).or(self.status.last.as_ref());
+    fn crash_reason(&self, failure: Failure<'a>) -> &'a str {
+        let terminated = self.termination(failure).or(self.status.last.as_ref());
         let reason = terminated.map_or("", |terminated| terminated.reason.as_str());
-        // A container that exits successfully is in trouble only because it does so too often.
+        // A container that exits successfully is a problem only because it does so too often.
         let is_loop = self.status.restarts > 1 || terminated.is_none_or(succeeded);
         match reason {
             "" | "Error" | "Completed" if is_loop => BACK_OFF,
@@ -297,7 +307,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    pub(super) fn finding(&self, trouble: Option<Trouble<'_>>) -> ContainerFinding {
+    pub(super) fn finding(&self, failure: Option<Failure<'_>>) -> ContainerFinding {
         let state = &self.status.state;
         let (reason, message) = match self.state() {
             ContainerStateName::Waiting => state
@@ -321,22 +331,22 @@ impl<'a> Container<'a> {
             ready: self.status.ready,
             restarts: self.status.restarts,
             last_termination: state.terminated.as_ref().or(self.status.last.as_ref()).cloned(),
-            log: self.log(trouble),
+            log: self.log(failure),
         }
     }
 
-    /// Which log explains the trouble or, without a trouble, why the container is not ready.
+    /// Which log explains the failure or, without one, why the container is not ready.
     ///
     /// The kubelet (`validateContainerLogStatus`) serves the instance of `lastState` for `previous=true`, and otherwise the
     /// present instance, or that of `lastState` if the present one never started. If the container may be restarted before
     /// the log is read, only `previous=true` returns the right log.
-    fn log(&self, trouble: Option<Trouble<'_>>) -> LogChoice {
+    fn log(&self, failure: Option<Failure<'_>>) -> LogChoice {
         let previous = match &self.status.last {
             Some(last) if has_run(last) => LogChoice::Previous,
             _ => LogChoice::NeverStarted,
         };
         match (self.state(), &self.status.state.terminated) {
-            (ContainerStateName::Running, _) if matches!(trouble, Some(Trouble::Restarted(_))) => previous,
+            (ContainerStateName::Running, _) if matches!(failure, Some(Failure::Restarted(_))) => previous,
             (ContainerStateName::Running, _) => LogChoice::Current,
             (ContainerStateName::Terminated, Some(terminated)) if has_run(terminated) => {
                 let is_lost = terminated.container_id.is_empty()
@@ -373,10 +383,10 @@ fn succeeded(terminated: &Terminated) -> bool {
     terminated.exit_code == 0 && terminated.signal == 0
 }
 
-/// Whether an instance ran for at least this long.
-fn has_run_for(terminated: &Terminated, duration: Duration) -> bool {
-    let ran = terminated.finished.zip(terminated.started).map(|(finished, started)| finished.duration_since(started));
-    has_run(terminated) && ran.and_then(|ran| Duration::try_from(ran).ok()).is_some_and(|ran| ran >= duration)
+/// How long an instance ran.
+pub(super) fn run_time(terminated: &Terminated) -> Option<SignedDuration> {
+    let started = terminated.started.filter(|started| *started > Timestamp::UNIX_EPOCH)?;
+    Some(terminated.finished?.duration_since(started)).filter(|time| !time.is_negative())
 }
 
 /// The kubelet writes the epoch as the start of an instance that never ran.
@@ -385,7 +395,7 @@ fn has_run(terminated: &Terminated) -> bool {
 }
 
 /// Since when the pod has not been ready. Containers that never ran have no times of their own.
-fn unready_since(pod: &Pod) -> Option<Timestamp> {
+pub(super) fn unready_since(pod: &Pod) -> Option<Timestamp> {
     pod.condition("Ready").filter(|ready| ready.status != "True").and_then(|ready| ready.since)
 }
 

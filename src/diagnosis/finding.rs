@@ -174,8 +174,8 @@ impl Finding {
 
     /// Visits the texts that are not taken from the pod as they are, except the evidence.
     pub(crate) fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut ArcStr)) {
-        let own = [&mut self.status, &mut self.reason, &mut self.container, &mut self.message];
-        own.into_iter().for_each(&mut *visit);
+        let texts = [&mut self.status, &mut self.reason, &mut self.container, &mut self.message];
+        texts.into_iter().for_each(&mut *visit);
         visit(&mut self.explanation.message);
         if let Some(owner) = &mut self.owner {
             visit(&mut owner.kind);

@@ -3,47 +3,52 @@
 use std::fmt::Write as _;
 
 use crate::{
-    api::ContainerKind,
+    api::{Cause, ContainerKind},
     pods::{Pod, Terminated},
 };
 
 use super::{
-    container::{Container, Trouble},
-    facts::{Facts, JobFacts},
+    container::{Container, Failure},
+    world::JobFacts,
 };
 
 /// For example "container app was OOM-killed (exit 137), 7 restarts, limit 512Mi". Termination messages that the
 /// container may have written itself are left out, because they may contain secrets.
-pub(super) fn container(container: Container<'_>, trouble: Trouble<'_>) -> String {
+pub(super) fn container(container: Container<'_>, failure: Failure<'_>) -> String {
     let mut message = title(container);
-    match (container.failure(trouble), trouble) {
+    match (container.termination(failure), failure) {
         (Some(terminated), _) => push_end(&mut message, terminated),
-        (None, Trouble::Waiting(waiting)) => {
+        (None, Failure::Waiting(waiting)) => {
             message.push_str(" is waiting to start: ");
             message.push_str(if waiting.message.is_empty() { &waiting.reason } else { &waiting.message });
         }
         (None, _) => {}
     }
-    match container.status.restarts {
-        ..=0 => {}
-        1 => message.push_str(", 1 restart"),
-        restarts => _ = write!(message, ", {restarts} restarts"),
-    }
-    if let Some(Terminated { reason, .. }) = container.failure(trouble)
+    message.push_str(&restarts(container));
+    if let Some(Terminated { reason, .. }) = container.termination(failure)
         && reason == OOM_KILLED
-        && let Some(limit) = container.spec.map(|spec| &spec.memory_limit).filter(|limit| !limit.is_empty())
+        && let Some(limit) = container.memory_limit()
     {
         _ = write!(message, ", limit {limit}");
     }
-    if matches!(trouble, Trouble::Restarted(_)) {
+    if matches!(failure, Failure::Restarted(_)) {
         message.push_str(if container.is_running() { "; it runs again" } else { "; it is being started again" });
     }
     message
 }
 
+/// For example ", 7 restarts"; empty without one.
+pub(super) fn restarts(container: Container<'_>) -> String {
+    match container.status.restarts {
+        ..=0 => String::new(),
+        1 => ", 1 restart".to_owned(),
+        restarts => format!(", {restarts} restarts"),
+    }
+}
+
 /// For example "; its Job retries: 2 of at most 7 attempts failed"; empty unless the Job retries.
-pub(super) fn job_attempts(facts: &Facts) -> String {
-    match facts.job.as_deref() {
+pub(super) fn job_attempts(job: Option<&JobFacts>) -> String {
+    match job {
         Some(JobFacts { complete: false, failed: None, attempts: Some((failed, limit)), .. }) if *failed > 0 => {
             format!("; its Job retries: {failed} of at most {} attempts failed", limit.saturating_add(1))
         }
@@ -91,6 +96,16 @@ pub(super) fn names(containers: &[Container<'_>], [one, several]: [&str; 2]) -> 
     }
 }
 
+/// The first of some items, and how many there are besides them and `more` that are not given: "a, b, c and 7 more".
+pub(super) fn first_of<T: ToString>(items: impl IntoIterator<Item = T>, most: usize, more: usize) -> String {
+    let mut items = items.into_iter();
+    let first: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    match items.count() + more {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 /// A finding's message, with the number of containers that were left out because the pod is too large.
 pub(super) fn with_omitted(mut message: String, pod: &Pod) -> String {
     match pod.omitted.count() {
@@ -113,6 +128,30 @@ pub(super) fn condition(pod: &Pod, kind: &str) -> Option<String> {
 
 pub(super) fn node(pod: &Pod) -> String {
     if pod.node.is_empty() { "its node".to_owned() } else { format!("node {}", pod.node) }
+}
+
+/// What the pod shows about its node if that is gone or no longer reports, and whether this is the cause of the pod's problem.
+/// Node objects are not read.
+pub(super) fn lost_node(pod: &Pod) -> Option<(Cause, String)> {
+    let node = node(pod);
+    // The kubelet always sets a reason when Ready is False. When a node stops reporting, the node lifecycle controller
+    // sets Ready to False and changes nothing else.
+    let has_stopped = pod.condition("Ready").is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
+        && pod.is_true("ContainersReady");
+    let disruption = pod.condition("DisruptionTarget").filter(|condition| condition.status == "True");
+    match disruption.map(|condition| condition.reason.as_str()) {
+        // Written by the node lifecycle controller of older clusters when it deleted a pod.
+        _ if pod.reason == "NodeLost" => Some((Cause::NodeNotReady, format!("{node} is gone (NodeLost)"))),
+        Some("DeletionByPodGC") => Some((Cause::NodeNotReady, format!("{node} is gone (DeletionByPodGC)"))),
+        Some("DeletionByTaintManager") if has_stopped => {
+            Some((Cause::NodeNotReady, format!("{node} is not ready or unreachable (DeletionByTaintManager)")))
+        }
+        // The taint manager deletes pods because of any NoExecute taint, also one that an administrator has set on a healthy node.
+        Some("DeletionByTaintManager") => {
+            Some((Cause::Unknown, format!("{node} has a taint that evicts the pod (DeletionByTaintManager)")))
+        }
+        _ => has_stopped.then(|| (Cause::NodeNotReady, format!("{node} has stopped reporting"))),
+    }
 }
 
 pub(super) const OOM_KILLED: &str = "OOMKilled";

@@ -6,43 +6,36 @@ mod causes;
 mod claims;
 mod cluster_nodes;
 mod container;
-mod facts;
 mod finding;
-mod judge;
 mod kubectl_columns;
 mod messages;
-mod node;
 mod one_line;
-mod overdue;
 mod owner;
 mod pod_clock;
 mod port_holders;
 mod reasons;
-mod replaced;
 mod rollout;
-mod thresholds;
+mod world;
 
-pub use assess::{World, assess};
+pub use assess::{assess, is_healthy_under_any_thresholds};
 pub(crate) use causes::{classify_failed_create, is_full_quota, refusing_quota};
 pub(crate) use causes::{continues, is_by_kubelet, is_proven};
 pub use claims::{ClaimFacts, ClaimObject, ClassObject, ClassReading, FreeVolumes, VolumeObject};
 pub use cluster_nodes::{ClusterNodes, NodeObject};
-pub use facts::{Facts, JobFacts};
 pub use finding::{
     Basis, ContainerFinding, Explanation, Finding, Health, LogChoice, OtherProblem, Subject, SubjectKind, Verdict,
 };
-pub use judge::is_healthy_under_any_thresholds;
 pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
 pub use owner::{PodOwner, owner};
 pub(crate) use owner::{
-    is_revision_label, needs_job, owner_names, revision_hash, revision_label, revision_name, workload_owner,
+    Replacements, is_revision_label, needs_job, owner_names, replaces_older_than, replacing_owner, revision_hash,
+    revision_label, revision_name, workload_owner,
 };
 pub(crate) use port_holders::PortHolders;
 pub use port_holders::{NamedHolder, PortHolder};
 pub(crate) use reasons::{is_known_reason, near_reason, specificity};
-pub(crate) use replaced::{Replacements, replaces_older_than, replacing_owner};
 pub use rollout::{
     ChangeDetail, MemoryLimits, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
 };
-pub use thresholds::Thresholds;
+pub use world::{Facts, JobFacts, Thresholds, World};

@@ -1,6 +1,10 @@
-//! The owner of a pod.
+//! The owner of a pod, its revision, and the rule for replaced pods: the controller of a failed pod has, or had, a healthy pod
+//! that was created later.
+
+use std::collections::HashMap;
 
 use arcstr::{ArcStr, literal};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::{
@@ -8,7 +12,7 @@ use crate::{
     pods::{Controller, Pod},
 };
 
-use super::facts::Facts;
+use super::world::JobFacts;
 
 /// The labels that hold the hash in the name of a ReplicaSet, and the kind of controller that creates such ReplicaSets.
 const TEMPLATE_HASHES: [(&str, &str); 2] =
@@ -104,8 +108,8 @@ pub(crate) fn workload_owner(kind: &str, name: &str, references: &[OwnerReferenc
 }
 
 /// The top controller, including a CronJob that the Job object names.
-pub(super) fn owner_with(pod: &Pod, facts: &Facts) -> Option<PodOwner> {
-    match facts.job.as_ref().and_then(|job| job.cron_job.as_ref()) {
+pub(super) fn owner_with(pod: &Pod, job: Option<&JobFacts>) -> Option<PodOwner> {
+    match job.and_then(|job| job.cron_job.as_ref()) {
         Some(name) => Some(PodOwner { kind: literal!("CronJob"), name: name.into() }),
         None => owner(pod),
     }
@@ -121,12 +125,46 @@ pub(crate) fn needs_job(pod: &Pod) -> Option<&Controller> {
     })
 }
 
+/// The kinds of owners that replace a failed pod by one of another name. Other controllers delete a pod before they
+/// replace it.
+const REPLACING_OWNERS: [&str; 4] = ["Deployment", "ReplicaSet", "Rollout", "ReplicationController"];
+
+/// The owner of a pod if it is one that replaces failed pods.
+pub(crate) fn replacing_owner(pod: &Pod) -> Option<(&str, &str)> {
+    owner_names(pod).filter(|(kind, _)| REPLACING_OWNERS.contains(kind))
+}
+
+/// When a pod that is healthy under any thresholds was created, if it replaces the failed pods that are older.
+pub(crate) fn replaces_older_than(healthy: &Pod) -> Option<Timestamp> {
+    healthy.created.filter(|_| healthy.phase == "Running")
+}
+
+/// When the youngest healthy pod of each owner was created. The index keeps the same in its label sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replacements(HashMap<(ArcStr, PodOwner), Timestamp>);
+
+impl Replacements {
+    /// Adds a pod that is healthy under any thresholds.
+    pub(crate) fn add(&mut self, healthy: &Pod) {
+        if let (Some(created), Some(_)) = (replaces_older_than(healthy), replacing_owner(healthy))
+            && let Some(owner) = owner(healthy)
+        {
+            let youngest = self.0.entry((healthy.namespace.clone(), owner)).or_insert(created);
+            *youngest = created.max(*youngest);
+        }
+    }
+
+    /// Whether a pod was replaced. A pod without a creation time was not.
+    pub(crate) fn has_replaced(&self, pod: &Pod) -> bool {
+        let Some((owner, created)) = owner(pod).zip(pod.created) else { return false };
+        self.0.get(&(pod.namespace.clone(), owner)).is_some_and(|youngest| *youngest > created)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::{diagnosis::JobFacts, pods::testing::controller};
+    use crate::pods::testing::controller;
 
     fn pod(kind: &str, name: &str, labels: &[(&str, &str)]) -> Pod {
         let controller = controller(kind, name, "1");
@@ -219,8 +257,7 @@ mod tests {
     #[test]
     fn finds_the_cron_job_of_a_job() {
         let job = JobFacts { cron_job: Some("backup".to_owned()), ..JobFacts::default() };
-        let facts = Facts { job: Some(Arc::new(job)), ..Facts::default() };
-        let owner = owner_with(&pod("Job", "backup-29384750", &[]), &facts).unwrap();
+        let owner = owner_with(&pod("Job", "backup-29384750", &[]), Some(&job)).unwrap();
         assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "backup"));
     }
 
@@ -235,5 +272,34 @@ mod tests {
             foreign.controller.as_mut().unwrap().api_version = version.into();
             assert_eq!(needs_job(&foreign), None, "{version}");
         }
+    }
+
+    fn created(kind: &str, name: &str, namespace: &str, created: i64) -> Pod {
+        let (controller, created) = (Some(controller(kind, name, "u")), Timestamp::from_second(created).ok());
+        Pod { namespace: namespace.into(), phase: "Running".into(), controller, created, ..Pod::default() }
+    }
+
+    #[test]
+    fn a_later_pod_of_the_same_owner_replaces_a_failed_one() {
+        for kind in ["ReplicaSet", "ReplicationController", "Rollout", "StatefulSet", "DaemonSet", "Job"] {
+            let mut known = Replacements::default();
+            known.add(&created(kind, "web", "shop", 50));
+            known.add(&created(kind, "web", "shop", 20));
+            let replaces = REPLACING_OWNERS.contains(&kind);
+            assert_eq!(known.has_replaced(&created(kind, "web", "shop", 49)), replaces, "{kind}");
+            for other in
+                [created(kind, "web", "shop", 50), created(kind, "web", "bank", 1), created(kind, "api", "shop", 1)]
+            {
+                assert!(!known.has_replaced(&other), "{other:?}");
+            }
+            assert!(!known.has_replaced(&Pod { created: None, ..created(kind, "web", "shop", 1) }));
+        }
+    }
+
+    #[test]
+    fn a_pod_that_has_succeeded_replaces_none() {
+        let mut known = Replacements::default();
+        known.add(&Pod { phase: "Succeeded".into(), ..created("ReplicaSet", "web", "shop", 50) });
+        assert!(!known.has_replaced(&created("ReplicaSet", "web", "shop", 1)));
     }
 }

@@ -20,9 +20,7 @@ pub(crate) struct PortHolders {
 
 #[derive(Clone, Debug)]
 struct Holder {
-    namespace: ArcStr,
-    name: ArcStr,
-    node: ArcStr,
+    pod: NamedHolder,
     ports: Box<[HostPort]>,
 }
 
@@ -34,11 +32,11 @@ pub struct PortHolder {
     pub pod: Option<NamedHolder>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedHolder {
+    pub node: ArcStr,
     pub namespace: ArcStr,
     pub name: ArcStr,
-    pub node: ArcStr,
 }
 
 impl PortHolders {
@@ -49,7 +47,7 @@ impl PortHolders {
             self.remove(pod.uid);
             return;
         }
-        let is_known = self.pods.get(&pod.uid).is_some_and(|own| own.node == pod.node);
+        let is_known = self.pods.get(&pod.uid).is_some_and(|holder| holder.pod.node == pod.node);
         let is_common = |port| self.counts.get(port).is_some_and(|count| *count >= PODS_OF_PORT);
         if is_known || self.pods.len() >= PODS || pod.host_ports.iter().all(is_common) {
             return;
@@ -58,10 +56,8 @@ impl PortHolders {
         for port in &pod.host_ports {
             *self.counts.entry(*port).or_default() += 1;
         }
-        let Pod { namespace, name, node, host_ports, .. } = pod;
-        let holder =
-            Holder { namespace: namespace.clone(), name: name.clone(), node: node.clone(), ports: host_ports.clone() };
-        self.pods.insert(pod.uid, holder);
+        let named = NamedHolder { node: pod.node.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() };
+        self.pods.insert(pod.uid, Holder { pod: named, ports: pod.host_ports.clone() });
     }
 
     pub(crate) fn remove(&mut self, uid: Uid) {
@@ -79,14 +75,11 @@ impl PortHolders {
     /// A pod that uses one of the ports of a pod that is on no node yet. Always the same while nothing changes. Only these
     /// pods are named.
     pub(crate) fn holder(&self, pod: &Pod, may_name: impl Fn(Uid) -> bool) -> Option<PortHolder> {
-        let taken = |own: &Holder| pod.host_ports.iter().copied().find(|port| own.ports.contains(port));
-        let holders = self.pods.iter().filter_map(|(uid, own)| Some((!may_name(*uid), taken(own)?, own)));
-        let (is_hidden, port, own) = holders.min_by_key(|(is_hidden, _, own)| {
-            (*is_hidden, own.node.clone(), own.namespace.clone(), own.name.clone())
-        })?;
-        let Holder { namespace, name, node, .. } = own;
-        let named = NamedHolder { namespace: namespace.clone(), name: name.clone(), node: node.clone() };
-        Some(PortHolder { port, pod: (!is_hidden).then_some(named) })
+        let taken = |holder: &Holder| pod.host_ports.iter().copied().find(|port| holder.ports.contains(port));
+        let holders = self.pods.iter().filter_map(|(uid, holder)| Some((!may_name(*uid), taken(holder)?, holder)));
+        let (is_hidden, port, holder) =
+            holders.min_by_key(|(is_hidden, _, holder)| (*is_hidden, holder.pod.clone()))?;
+        Some(PortHolder { port, pod: (!is_hidden).then(|| holder.pod.clone()) })
     }
 }
 

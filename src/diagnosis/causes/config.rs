@@ -4,7 +4,8 @@ use crate::api::Cause;
 
 use super::{
     super::finding::{Subject, SubjectKind},
-    parse::quoted,
+    Found,
+    parse::parts,
 };
 
 /// What is missing, for a sentence.
@@ -15,105 +16,63 @@ pub(super) struct Missing {
     pub(super) subject: Option<Subject>,
 }
 
-/// Reads an error that consists of nothing else. `namespace` is that of the pod.
+impl Missing {
+    /// For example `app needs the ConfigMap app-config, which does not exist`.
+    pub(super) fn needed_by(self, name: &str) -> Found {
+        Found { subject: self.subject, ..Found::new(self.cause, format!("{name} needs {}", self.what)) }
+    }
+}
+
+/// Older kubelets write the plural.
+const OBJECTS: [(&str, SubjectKind, Cause); 4] = [
+    ("configmap {q} not found", SubjectKind::ConfigMap, Cause::ConfigMapMissing),
+    ("configmaps {q} not found", SubjectKind::ConfigMap, Cause::ConfigMapMissing),
+    ("secret {q} not found", SubjectKind::Secret, Cause::SecretMissing),
+    ("secrets {q} not found", SubjectKind::Secret, Cause::SecretMissing),
+];
+
+const KEYS: [(&str, SubjectKind); 2] = [
+    ("couldn't find key {} in ConfigMap {}/{}", SubjectKind::ConfigMap),
+    ("couldn't find key {} in Secret {}/{}", SubjectKind::Secret),
+];
+
+/// The object is not named.
+const ITEMS: [(&str, SubjectKind); 2] = [
+    ("configmap references non-existent config key: {}", SubjectKind::ConfigMap),
+    ("references non-existent secret key: {}", SubjectKind::Secret),
+];
+
+/// Reads an error that consists of nothing else. `namespace` is that of the pod: the kubelet never names an object of another
+/// one, so a text that does was forged.
 pub(super) fn missing(error: &str, namespace: &str) -> Option<Missing> {
-    missing_object(error, namespace).or_else(|| missing_key(error, namespace)).or_else(|| missing_item(error))
-}
-
-/// `configmap "app-config" not found`; older kubelets write the plural.
-fn missing_object(error: &str, namespace: &str) -> Option<Missing> {
-    let kinds = [
-        ("configmap ", SubjectKind::ConfigMap, Cause::ConfigMapMissing),
-        ("configmaps ", SubjectKind::ConfigMap, Cause::ConfigMapMissing),
-        ("secret ", SubjectKind::Secret, Cause::SecretMissing),
-        ("secrets ", SubjectKind::Secret, Cause::SecretMissing),
-    ];
-    kinds.into_iter().find_map(|(prefix, kind, cause)| {
-        let (name, rest) = quoted(error.strip_prefix(prefix)?)?;
-        // A projected volume joins several errors.
-        if !(rest == " not found" || rest.starts_with(" not found, ") || rest.starts_with(" not found]")) {
-            return None;
-        }
+    // A projected volume joins several errors.
+    let error = error.split([',', ']']).next().unwrap_or(error);
+    let object = OBJECTS.iter().find_map(|(pattern, kind, cause)| Some((*kind, *cause, parts(pattern, error)?)));
+    if let Some((kind, cause, [name])) = object {
         let what = format!("the {} {name}, which does not exist", kind.as_str());
-        Some(Missing { cause, what, subject: Some(Subject::namespaced(kind, namespace, name)) })
-    })
-}
-
-/// `couldn't find key DB_URL in Secret shop/db`. The kubelet never names an object of another namespace than the pod's, so a
-/// text that does was forged.
-fn missing_key(error: &str, own: &str) -> Option<Missing> {
-    let (key, rest) = error.strip_prefix("couldn't find key ")?.split_once(" in ")?;
-    let (kind, name) = rest.split_once(' ')?;
-    let kind = match kind {
-        "ConfigMap" => SubjectKind::ConfigMap,
-        "Secret" => SubjectKind::Secret,
-        _ => return None,
-    };
-    let (namespace, name) = name.split_once('/').filter(|(namespace, _)| *namespace == own)?;
-    let what = format!("the key {key}, which the {} {name} does not have", kind.as_str());
-    Some(Missing { cause: Cause::KeyMissing, what, subject: Some(Subject::namespaced(kind, namespace, name)) })
-}
-
-/// `configmap references non-existent config key: app.yaml`. The object is not named.
-fn missing_item(error: &str) -> Option<Missing> {
-    let (kind, key) = [
-        ("ConfigMap", "configmap references non-existent config key: "),
-        ("Secret", "references non-existent secret key: "),
-    ]
-    .into_iter()
-    .find_map(|(kind, prefix)| Some((kind, error.strip_prefix(prefix)?)))?;
-    Some(Missing {
-        cause: Cause::KeyMissing,
-        what: format!("the key {key}, which its {kind} does not have"),
-        subject: None,
-    })
+        return Some(Missing { cause, what, subject: Some(Subject::namespaced(kind, namespace, name)) });
+    }
+    let key = KEYS.iter().find_map(|(pattern, kind)| Some((*kind, parts(pattern, error)?)));
+    if let Some((kind, [key, named, name])) = key.filter(|(_, [_, named, _])| *named == namespace) {
+        let what = format!("the key {key}, which the {} {name} does not have", kind.as_str());
+        return Some(Missing { cause: Cause::KeyMissing, what, subject: Some(Subject::namespaced(kind, named, name)) });
+    }
+    let (kind, [key]) = ITEMS.iter().find_map(|(pattern, kind)| Some((kind, parts(pattern, error)?)))?;
+    let what = format!("the key {key}, which its {} does not have", kind.as_str());
+    Some(Missing { cause: Cause::KeyMissing, what, subject: None })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::rows, *};
 
     #[test]
     fn reads_what_is_missing() {
-        for (error, cause, what, object) in [
-            (
-                "configmap \"nope\" not found",
-                Cause::ConfigMapMissing,
-                "the ConfigMap nope, which does not exist",
-                Some("nope"),
-            ),
-            ("secrets \"db\" not found", Cause::SecretMissing, "the Secret db, which does not exist", Some("db")),
-            (
-                "couldn't find key DB_URL in Secret shop/db",
-                Cause::KeyMissing,
-                "the key DB_URL, which the Secret db does not have",
-                Some("db"),
-            ),
-            (
-                "couldn't find key a in ConfigMap shop/app",
-                Cause::KeyMissing,
-                "the key a, which the ConfigMap app does not have",
-                Some("app"),
-            ),
-            (
-                "configmap references non-existent config key: app.yaml",
-                Cause::KeyMissing,
-                "the key app.yaml, which its ConfigMap does not have",
-                None,
-            ),
-            (
-                "references non-existent secret key: tls.key",
-                Cause::KeyMissing,
-                "the key tls.key, which its Secret does not have",
-                None,
-            ),
-        ] {
+        for [error, cause, what, object] in rows(include_str!("../../../tests/fixtures/messages/missing.tsv")) {
             let found = missing(error, "shop").unwrap();
-            assert_eq!((found.cause, found.what.as_str()), (cause, what));
-            assert_eq!(
-                found.subject.map(|subject| (subject.namespace, subject.name)),
-                object.map(|name| ("shop".into(), name.into()))
-            );
+            assert_eq!((found.cause.as_str(), found.what.as_str()), (cause, what));
+            let subject = found.subject.map_or("-".to_owned(), |subject| subject.namespace + "/" + &subject.name);
+            assert_eq!(subject.trim_start_matches("shop/"), object);
         }
     }
 

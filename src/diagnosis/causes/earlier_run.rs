@@ -9,12 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use crate::pods::Terminated;
 
 use super::{
-    super::container::Container,
-    View,
-    evidence::text,
-    exit_codes::run_time,
+    super::container::{Container, run_time},
+    Case,
+    case::text,
     kill::{
-        DELAY, KillingProbe, ProbeKill, ROUNDING, by_probe, failure, fits, grace, killing_probes, kills, pod_grace,
+        DELAY, KillingProbe, ProbeKill, ROUNDING, by_probe, failure, fits, grace, is_during, killing_probes, kills,
+        pod_grace,
     },
 };
 
@@ -28,64 +28,62 @@ pub(super) enum Killer<'a> {
 }
 
 /// What killed this instance, if an earlier one of the same loop was killed by it.
-pub(super) fn killer<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated) -> Option<Killer<'a>> {
-    let others: Vec<&Terminated> = others(container, life).collect();
-    let alike = |other: &&Terminated| (other.exit_code, &other.reason) == (life.exit_code, &life.reason);
+pub(super) fn killer<'a>(case: &Case<'a>, container: Container<'a>, run: &Terminated) -> Option<Killer<'a>> {
+    let others: Vec<&Terminated> = others(container, run).collect();
+    let alike = |other: &&Terminated| (other.exit_code, &other.reason) == (run.exit_code, &run.reason);
     if !others.iter().all(alike) {
         return None;
     }
-    let is_killed = matches!(life.exit_code, 137 | 143) || matches!(life.signal, 9 | 15);
-    let earlier = |at: &Timestamp| is_killed && life.started.is_some_and(|started| *at < started);
-    let probes = killing_probes(container).filter(|of| fits(*of, container, view.pod, life)).filter_map(|of| {
+    let is_killed = matches!(run.exit_code, 137 | 143) || matches!(run.signal, 9 | 15);
+    let earlier = |at: &Timestamp| is_killed && run.started.is_some_and(|started| *at < started);
+    let probes = killing_probes(container).filter(|of| fits(*of, container, case.pod, run)).filter_map(|of| {
         let shown =
-            others.iter().find(|other| by_probe(view, container, other).is_some_and(|own| own.cause == of.cause));
+            others.iter().find(|other| by_probe(case, container, other).is_some_and(|kill| kill.cause == of.cause));
         let last =
-            shown.and_then(|other| other.finished).or_else(|| kills(view, container, of).filter(earlier).max())?;
-        Some((last, Killer::Probe(kill(view, container, of))))
+            shown.and_then(|other| other.finished).or_else(|| kills(case, container, of).filter(earlier).max())?;
+        Some((last, Killer::Probe(kill(case, container, of))))
     });
-    let hook = fits_hook(view, life).then(|| {
-        let shown = others.iter().find(|other| hook_failed(view, container, other));
-        shown.and_then(|other| other.finished).or_else(|| hook_failures(view, container).filter(earlier).max())
+    let hook = fits_hook(case, run).then(|| {
+        let shown = others.iter().find(|other| hook_failed(case, container, other));
+        shown.and_then(|other| other.finished).or_else(|| hook_failures(case, container).filter(earlier).max())
     });
     let hook = hook.flatten().map(|last| (last, Killer::Hook));
     probes.chain(hook).max_by_key(|(last, _)| *last).map(|(_, killer)| killer)
 }
 
 /// The other instances that the pod shows.
-fn others<'a>(container: Container<'a>, life: &Terminated) -> impl Iterator<Item = &'a Terminated> {
+fn others<'a>(container: Container<'a>, run: &Terminated) -> impl Iterator<Item = &'a Terminated> {
     let shown = container.status.state.terminated.iter().chain(&container.status.last);
-    shown.filter(move |other| (other.started, other.finished) != (life.started, life.finished))
+    shown.filter(move |other| (other.started, other.finished) != (run.started, run.finished))
 }
 
 /// With what the probe last reported in any run.
-fn kill<'a>(view: &View<'a>, container: Container<'a>, of: KillingProbe<'a>) -> ProbeKill<'a> {
-    let own = view.facts.events.iter().rev().filter(|event| event.involved.container == container.status.name);
-    let answer = own.filter(|event| event.reason == "Unhealthy").find_map(|event| failure(event, of.name));
-    let grace = grace(of.probe, view.pod);
+fn kill<'a>(case: &Case<'a>, container: Container<'a>, of: KillingProbe<'a>) -> ProbeKill<'a> {
+    let events = case.events.iter().rev().filter(|event| event.involved.container == container.status.name);
+    let answer = events.filter(|event| event.reason == "Unhealthy").find_map(|event| failure(event, of.name));
+    let grace = grace(of.probe, case.pod);
     ProbeKill { cause: of.cause, probe: of.probe, answer: answer.unwrap_or_default(), grace, is_exact: false }
 }
 
 /// Whether an event says that the postStart hook failed during this instance.
-pub(super) fn hook_failed(view: &View<'_>, container: Container<'_>, life: &Terminated) -> bool {
-    let (Some(started), Some(finished)) = (life.started, life.finished) else { return false };
-    hook_failures(view, container)
-        .any(|last| last.duration_since(started) >= -ROUNDING && last.duration_since(finished) <= ROUNDING)
+pub(super) fn hook_failed(case: &Case<'_>, container: Container<'_>, run: &Terminated) -> bool {
+    hook_failures(case, container).any(|last| is_during(last, run))
 }
 
 /// When the postStart hook last failed. The event about the kill has the same words as its reason.
-fn hook_failures<'a>(view: &View<'a>, container: Container<'a>) -> impl Iterator<Item = Timestamp> + 'a {
+fn hook_failures<'a>(case: &Case<'a>, container: Container<'a>) -> impl Iterator<Item = Timestamp> + 'a {
     const REASON: &str = "FailedPostStartHook";
     let name = &container.status.name;
-    let own = view.facts.events.iter().filter(move |event| event.involved.container == *name);
-    let failed = own.filter(|event| event.reason == REASON || event.reason == "Killing" && text(event) == REASON);
+    let events = case.events.iter().filter(move |event| event.involved.container == *name);
+    let failed = events.filter(|event| event.reason == REASON || event.reason == "Killing" && text(event) == REASON);
     failed.filter_map(|event| event.last.or(event.first))
 }
 
 /// Whether a failed postStart hook can have ended an instance like this. It runs as soon as the container has started.
-fn fits_hook(view: &View<'_>, life: &Terminated) -> bool {
-    let Some(ran) = run_time(life) else { return false };
-    let grace = pod_grace(view.pod);
-    let is_killed = (life.exit_code == 137 || life.signal == 9) && view.pod.termination_grace.is_some();
+fn fits_hook(case: &Case<'_>, run: &Terminated) -> bool {
+    let Some(ran) = run_time(run) else { return false };
+    let grace = pod_grace(case.pod);
+    let is_killed = (run.exit_code == 137 || run.signal == 9) && case.pod.termination_grace.is_some();
     let is_late = !is_killed || ran.saturating_add(ROUNDING) >= grace;
     is_late && ran <= HOOK.saturating_add(grace).saturating_add(DELAY)
 }

@@ -1,6 +1,20 @@
-//! Why nodes do not fit, in the words of the scheduler.
+//! Why nodes do not fit: in the words of the scheduler, and what the nodes show beyond them.
 
-use crate::api::Cause;
+use crate::{
+    api::Cause,
+    pods::{NodeTerm, Pod, Requirements},
+};
+
+use super::{
+    super::{
+        cluster_nodes::{ClusterNodes, NodeNames, Taint},
+        messages::first_of,
+    },
+    parse::matches,
+};
+
+/// How many terms, and how many taints, a sentence names.
+const NAMED: usize = 3;
 
 /// Why some nodes do not fit.
 pub(super) struct Exclusion<'a> {
@@ -25,39 +39,30 @@ fn is_count(text: &str) -> bool {
     text.split_once(' ').is_some_and(|(count, _)| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Unknown for the reasons that have no code, such as topology spread constraints.
+/// The reasons that have a code. Others, such as topology spread constraints, have none.
+const REASONS: [(&str, Cause); 18] = [
+    ("Insufficient {}", Cause::InsufficientResources),
+    ("Too many pods{}", Cause::InsufficientResources),
+    ("node(s) did not have enough free storage{}", Cause::InsufficientResources),
+    ("node(s) had untolerated taint{}", Cause::Taints),
+    ("node(s) had taint{}", Cause::Taints),
+    ("node(s) were unschedulable{}", Cause::NodeCordoned),
+    ("node(s) didn't match Pod's node affinity{}", Cause::NodeSelector),
+    ("node(s) didn't match node selector{}", Cause::NodeSelector),
+    ("node(s) didn't match the requested node name{}", Cause::NodeSelector),
+    ("node(s) didn't match pod affinity{}", Cause::PodAffinity),
+    ("node(s) didn't match pod anti-affinity{}", Cause::PodAffinity),
+    ("node(s) didn't satisfy existing pods anti-affinity{}", Cause::PodAffinity),
+    ("node(s) didn't match PersistentVolume's node affinity{}", Cause::VolumeNodeAffinity),
+    ("node(s) had volume node affinity conflict{}", Cause::VolumeNodeAffinity),
+    ("node(s) had no available volume zone{}", Cause::VolumeNodeAffinity),
+    ("node(s) didn't have free ports{}", Cause::PortConflict),
+    ("node(s) didn't find available persistent volumes{}", Cause::VolumeUnbound),
+    ("{}bound to non-existent pv(s){}", Cause::VolumeNotFound),
+];
+
 fn cause_of(reason: &str) -> Cause {
-    let taints = ["node(s) had untolerated taint", "node(s) had taint"];
-    let selectors = [
-        "node(s) didn't match Pod's node affinity",
-        "node(s) didn't match node selector",
-        "node(s) didn't match the requested node name",
-    ];
-    let pods = [
-        "node(s) didn't match pod affinity",
-        "node(s) didn't match pod anti-affinity",
-        "node(s) didn't satisfy existing pods anti-affinity",
-    ];
-    let volumes = [
-        "node(s) didn't match PersistentVolume's node affinity",
-        "node(s) had volume node affinity conflict",
-        "node(s) had no available volume zone",
-    ];
-    let starts_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| reason.starts_with(prefix));
-    match () {
-        () if starts_with(&["Insufficient ", "Too many pods", "node(s) did not have enough free storage"]) => {
-            Cause::InsufficientResources
-        }
-        () if starts_with(&taints) => Cause::Taints,
-        () if reason.starts_with("node(s) were unschedulable") => Cause::NodeCordoned,
-        () if starts_with(&selectors) => Cause::NodeSelector,
-        () if starts_with(&pods) => Cause::PodAffinity,
-        () if starts_with(&volumes) => Cause::VolumeNodeAffinity,
-        () if reason.starts_with("node(s) didn't have free ports") => Cause::PortConflict,
-        () if reason.starts_with("node(s) didn't find available persistent volumes") => Cause::VolumeUnbound,
-        () if reason.contains("bound to non-existent pv(s)") => Cause::VolumeNotFound,
-        () => Cause::Unknown,
-    }
+    REASONS.iter().find(|(pattern, _)| matches(pattern, reason)).map_or(Cause::Unknown, |(_, cause)| *cause)
 }
 
 /// The cause that remains if several kinds of reasons exclude nodes. `are_taints_reserved` is whether all taints are those of
@@ -86,7 +91,9 @@ pub(super) fn decide(exclusions: &[Exclusion<'_>], are_taints_reserved: bool) ->
     };
     let earlier = [Cause::Taints, Cause::NodeCordoned, Cause::NodeSelector];
     match () {
-        () if mixes(Cause::InsufficientResources, &earlier) && !considered.iter().any(|own| is_special(&own)) => {
+        () if mixes(Cause::InsufficientResources, &earlier)
+            && !considered.iter().any(|exclusion| is_special(&exclusion)) =>
+        {
             Cause::InsufficientResources
         }
         () if mixes(Cause::PortConflict, &earlier) => Cause::PortConflict,
@@ -95,4 +102,142 @@ pub(super) fn decide(exclusions: &[Exclusion<'_>], are_taints_reserved: bool) ->
         () if mixes(Cause::PodAffinity, &[Cause::NodeSelector]) => Cause::PodAffinity,
         () => Cause::Unknown,
     }
+}
+
+/// What the nodes show. Nothing if they are not known, or if the scheduler's words are about other nodes than those that there
+/// are now: then they were written before a node came or went.
+#[derive(Default)]
+pub(super) struct Shown {
+    /// For example `no node has disk=ssd`.
+    pub(super) selector: Option<String>,
+    /// For example `the largest node has 2`.
+    pub(super) resources: Option<String>,
+    /// For example `dedicated=gpu:NoSchedule on gpu-1, gpu-2, gpu-3 and 7 more`.
+    pub(super) taints: Option<String>,
+    /// Whether the taints are those of control planes only.
+    pub(super) are_taints_reserved: bool,
+    /// For example `rig-node is cordoned`.
+    pub(super) cordoned: Option<String>,
+}
+
+/// Whether the nodes may show more than the scheduler says.
+pub(super) fn may_show_more(pod: &Pod, exclusions: &[Exclusion<'_>]) -> bool {
+    let requirements = pod.requirements.as_deref();
+    exclusions.iter().any(|exclusion| match exclusion.cause {
+        Cause::NodeCordoned => true,
+        Cause::Taints => is_unnamed(exclusion),
+        Cause::NodeSelector => {
+            requirements.is_some_and(|required| !required.selector.first.is_empty() || !required.affinity.is_empty())
+        }
+        Cause::InsufficientResources => {
+            let resource = lacking(exclusion);
+            requirements
+                .is_some_and(|required| required.requests.iter().any(|(request, _)| Some(request.as_str()) == resource))
+        }
+        _ => false,
+    })
+}
+
+/// The resource that nodes lack.
+pub(super) fn lacking<'a>(exclusion: &Exclusion<'a>) -> Option<&'a str> {
+    exclusion.reason.strip_prefix("Insufficient ")
+}
+
+/// Newer schedulers do not name the taints.
+fn is_unnamed(exclusion: &Exclusion<'_>) -> bool {
+    exclusion.cause == Cause::Taints && !exclusion.reason.contains('{')
+}
+
+impl Shown {
+    /// `count` is how many nodes the scheduler says there are.
+    pub(super) fn of(pod: &Pod, count: usize, exclusions: &[Exclusion<'_>], nodes: Option<&ClusterNodes>) -> Self {
+        let mut shown = Self::default();
+        let Some(nodes) = nodes.filter(|nodes| nodes.count() == count) else { return shown };
+        let excluded = |cause: Cause| exclusions.iter().filter(move |exclusion| exclusion.cause == cause);
+        let number = |cause: Cause| excluded(cause).map(|exclusion| exclusion.nodes).sum::<usize>();
+        let requirements = pod.requirements.as_deref();
+        if excluded(Cause::NodeSelector).next().is_some() {
+            shown.selector = requirements.and_then(|required| selector(required, nodes));
+        }
+        shown.resources = requirements.and_then(|required| resources(required, exclusions, nodes));
+        if nodes.cordoned().count > 0 && number(Cause::NodeCordoned) == nodes.cordoned().count {
+            let verb = if nodes.cordoned().count == 1 { "is" } else { "are" };
+            shown.cordoned = Some(format!("{} {verb} cordoned", nodes.cordoned()));
+        }
+        if excluded(Cause::Taints).any(is_unnamed) {
+            let tolerations = requirements.map(|required| required.tolerations.clone()).unwrap_or_default();
+            let untolerated = nodes.untolerated(&tolerations).unwrap_or_default();
+            if untolerated.values().map(|nodes| nodes.count).sum::<usize>() == number(Cause::Taints) {
+                shown.are_taints_reserved = untolerated.keys().all(|taint| taint.is_of_control_plane());
+                shown.taints = taints(untolerated.into_iter().collect());
+            }
+        }
+        shown
+    }
+
+    /// The cause that the nodes prove, whatever else excludes some of them: no node has what the pod requires.
+    pub(super) fn proven(&self) -> Cause {
+        match (&self.selector, &self.resources) {
+            (Some(_), _) => Cause::NodeSelector,
+            (None, Some(_)) => Cause::InsufficientResources,
+            (None, None) => Cause::Unknown,
+        }
+    }
+
+    /// All of it, for a pod that different nodes exclude for different reasons.
+    pub(super) fn all(&self) -> Option<String> {
+        let taints = self.taints.as_ref().map(|taints| format!("the pod does not tolerate {taints}"));
+        let all: Vec<_> = taints.into_iter().chain(self.cordoned.clone()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+/// Which terms no node has, so that no node matches the pod's node selector or any alternative of its node affinity.
+fn selector(requirements: &Requirements, nodes: &ClusterNodes) -> Option<String> {
+    let Requirements { selector, affinity, .. } = requirements;
+    let mut terms: Vec<&NodeTerm> = selector.first.iter().filter(|term| nodes.none_matches(term)).collect();
+    if terms.is_empty() {
+        let of_alternatives =
+            affinity.iter().map(|alternative| alternative.first.iter().find(|term| nodes.none_matches(term)));
+        terms = of_alternatives.collect::<Option<_>>()?;
+        terms.dedup();
+    }
+    let has = |term: &NodeTerm| matches!(&*term.operator, "In" | "Exists");
+    let verb = if terms.iter().all(|term| has(term)) { "has" } else { "matches" };
+    match terms.as_slice() {
+        [] => None,
+        [_] if selector.first.len() + affinity.iter().map(|alternative| alternative.first.len()).sum::<usize>()
+            == 1 =>
+        {
+            Some(format!("no node {verb} it"))
+        }
+        [term] => Some(format!("no node {verb} {term}")),
+        terms => Some(format!("no node {verb} any of {}", first_of(terms, NAMED, 0))),
+    }
+}
+
+/// Which requests exceed what the largest node offers.
+fn resources(requirements: &Requirements, exclusions: &[Exclusion<'_>], nodes: &ClusterNodes) -> Option<String> {
+    let lacking: Vec<&str> = exclusions.iter().filter_map(lacking).collect();
+    let requests: Vec<_> =
+        requirements.requests.iter().filter(|(resource, _)| lacking.contains(&resource.as_str())).collect();
+    let of = |resource: &str| if requests.len() > 1 { format!(" {resource}") } else { String::new() };
+    let exceeding = requests.iter().filter_map(|(resource, request)| {
+        let largest = nodes.largest(resource);
+        match request.milli() > largest.milli() {
+            true if largest.is_zero() && requests.len() == 1 => Some("no node offers any".to_owned()),
+            true if largest.is_zero() => Some(format!("no node offers {resource}")),
+            true => Some(format!("the largest node has {}{}", largest.short(), of(resource))),
+            false => None,
+        }
+    });
+    let exceeding: Vec<_> = exceeding.take(NAMED).collect();
+    (!exceeding.is_empty()).then(|| exceeding.join("; "))
+}
+
+/// Those of control planes come last: they are not meant for ordinary pods.
+fn taints(mut untolerated: Vec<(&Taint, NodeNames)>) -> Option<String> {
+    untolerated.sort_by_key(|(taint, _)| taint.is_of_control_plane());
+    let taints = untolerated.iter().map(|(taint, nodes)| format!("{taint} on {nodes}"));
+    (!untolerated.is_empty()).then(|| first_of(taints, NAMED, 0))
 }

@@ -5,16 +5,17 @@ use crate::{api::Cause, pods::Pod};
 use super::{
     super::{
         finding::{Subject, SubjectKind},
-        messages, node,
+        messages,
         one_line::{MESSAGE_LIMIT, one_line},
     },
-    Found, View,
+    Case, Found,
+    parse::matches,
 };
 
-pub(super) fn explain(view: &View<'_>) -> Found {
-    let pod = view.pod;
-    if let Some(message) = node::trouble(pod) {
-        return node_not_ready(pod, message);
+pub(super) fn explain(case: &Case<'_>) -> Found {
+    let pod = case.pod;
+    if let Some(found) = lost_node(pod) {
+        return found;
     }
     let cause = match pod.reason.as_str() {
         "Evicted" => evicted(&pod.message),
@@ -51,32 +52,26 @@ pub(super) fn explain(view: &View<'_>) -> Found {
     Found::new(cause, sentence)
 }
 
-pub(super) fn node_not_ready(pod: &Pod, message: String) -> Found {
-    // The taint manager deletes pods because of any NoExecute taint, also one that an administrator set.
-    let cause =
-        if node::is_gone(pod) || node::has_stopped_reporting(pod) { Cause::NodeNotReady } else { Cause::Unknown };
-    let found = Found::new(cause, message);
-    if cause == Cause::Unknown || pod.node.is_empty() {
-        found
-    } else {
-        found.about(Subject::cluster_wide(SubjectKind::Node, &pod.node))
-    }
+/// What the pod shows about its node if that is gone or no longer reports.
+pub(super) fn lost_node(pod: &Pod) -> Option<Found> {
+    let (cause, message) = messages::lost_node(pod)?;
+    let subject = Subject::cluster_wide(SubjectKind::Node, &pod.node);
+    let is_known = cause != Cause::Unknown && !pod.node.is_empty();
+    Some(Found { subject: is_known.then_some(subject), ..Found::new(cause, message) })
 }
+
+const EVICTIONS: [(&str, Cause); 5] = [
+    ("{} exceeded its local ephemeral storage limit {}", Cause::EphemeralStorageLimit),
+    ("Pod ephemeral local storage usage exceeds the total limit{}", Cause::EphemeralStorageLimit),
+    ("Usage of EmptyDir volume {} exceeds the limit {}", Cause::EphemeralStorageLimit),
+    ("The node was low on resource: {}", Cause::NodePressure),
+    ("The node had condition: {}", Cause::NodePressure),
+];
 
 fn evicted(message: &str) -> Cause {
     let message = message.strip_prefix("Pod was rejected: ").unwrap_or(message);
-    let storage = message.contains(" exceeded its local ephemeral storage limit ")
-        || message.starts_with("Pod ephemeral local storage usage exceeds the total limit")
-        || message.starts_with("Usage of EmptyDir volume ") && message.contains(" exceeds the limit ");
-    match () {
-        () if storage => Cause::EphemeralStorageLimit,
-        () if message.starts_with("The node was low on resource: ")
-            || message.starts_with("The node had condition: ") =>
-        {
-            Cause::NodePressure
-        }
-        () => Cause::Unknown,
-    }
+    let known = EVICTIONS.iter().find(|(pattern, _)| matches(pattern, message));
+    known.map_or(Cause::Unknown, |(_, cause)| *cause)
 }
 
 /// The disruption that ends the pod, if its condition names one that has a code.
@@ -89,81 +84,22 @@ pub(super) fn disruption(pod: &Pod) -> Option<Found> {
     if disruption.reason == "TerminationByKubelet" && message.starts_with("Pod was preempted by Kubelet") {
         return Some(Found::new(Cause::Preempted, "the node preempted the pod to make room for a critical pod"));
     }
-    node::trouble(pod).map(|message| node_not_ready(pod, message))
+    lost_node(pod)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::rows, *};
     use crate::{diagnosis::Facts, pods::PodCondition};
 
-    #[track_caller]
-    fn fails(reason: &str, message: &str, cause: Cause, sentence: &str) {
-        let pod = Pod { reason: reason.into(), message: message.into(), phase: "Failed".into(), ..Pod::default() };
-        let found = explain(&View { pod: &pod, facts: &Facts::default(), now: jiff::Timestamp::UNIX_EPOCH });
-        assert_eq!((found.cause, found.sentence.as_str()), (cause, sentence), "{reason}: {message}");
-    }
-
     #[test]
-    fn explains_evictions() {
-        fails(
-            "Evicted",
-            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
-            Cause::NodePressure,
-            "its node evicted the pod: The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.",
-        );
-        fails(
-            "Evicted",
-            "The node had condition: [DiskPressure]. ",
-            Cause::NodePressure,
-            "its node evicted the pod: The node had condition: [DiskPressure].",
-        );
-        for message in [
-            "Container app exceeded its local ephemeral storage limit \"1Gi\". ",
-            "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
-            "Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". ",
-        ] {
-            let sentence = format!("the pod was evicted because it exceeded a storage limit: {}", message.trim());
-            fails("Evicted", message, Cause::EphemeralStorageLimit, &sentence);
+    fn explains_reasons_and_messages_of_failed_pods() {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        for [reason, message, cause, sentence] in rows(include_str!("../../../tests/fixtures/messages/failed.tsv")) {
+            let pod = Pod { reason: reason.into(), message: message.into(), phase: "Failed".into(), ..Pod::default() };
+            let found = explain(&Case { pod: &pod, events: &[], world: &Facts::default(), now });
+            assert_eq!((found.cause.as_str(), found.sentence.as_str()), (cause, sentence), "{reason}: {message}");
         }
-        fails(
-            "Evicted",
-            "Pod was rejected: The node had condition: [MemoryPressure]. ",
-            Cause::NodePressure,
-            "its node evicted the pod: Pod was rejected: The node had condition: [MemoryPressure].",
-        );
-        fails("Evicted", "by hand", Cause::Unknown, "by hand");
-        fails("Evicted", "", Cause::Unknown, "the pod has failed: Evicted");
-    }
-
-    #[test]
-    fn explains_other_ends_of_pods() {
-        fails(
-            "Preempting",
-            "Preempted in order to admit critical pod",
-            Cause::Preempted,
-            "the pod was preempted: Preempted in order to admit critical pod",
-        );
-        fails(
-            "DeadlineExceeded",
-            "Pod was active on the node longer than the specified deadline",
-            Cause::DeadlineExceeded,
-            "the pod ran into its active deadline: Pod was active on the node longer than the specified deadline",
-        );
-        fails(
-            "OutOfcpu",
-            "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 900, capacity: 4000",
-            Cause::InsufficientResources,
-            "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 900, capacity: 4000",
-        );
-        fails(
-            "NodeLost",
-            "Node n which was running pod is unresponsive",
-            Cause::NodeNotReady,
-            "its node is gone (NodeLost)",
-        );
-        fails("UnexpectedAdmissionError", "Allocate failed", Cause::Unknown, "Allocate failed");
-        fails("", "", Cause::Unknown, "the pod has failed, and its status gives no reason");
     }
 
     #[test]

@@ -7,20 +7,19 @@ use crate::api::Cause;
 
 use super::{
     super::{
-        container::{Container, Trouble},
+        container::{Container, Failure},
         finding::{Subject, SubjectKind},
         one_line::{MESSAGE_LIMIT, one_line},
     },
-    Found, View,
-    evidence::text,
-    image_error::{DOCKER_HUB, classify, registry},
+    Case, Found,
+    case::text,
     name_of,
-    parse::quoted,
+    parse::{parts, without_grpc},
 };
 
-pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
-    let waiting = match container.last_trouble() {
-        Some(Trouble::Waiting(waiting)) => waiting,
+pub(super) fn explain<'a>(case: &Case<'a>, container: Container<'a>) -> Found {
+    let waiting = match container.last_failure() {
+        Some(Failure::Waiting(waiting)) => waiting,
         _ => return Found::silent(format!("the image of {} cannot be pulled", name_of(container))),
     };
     let image = container.spec.map(|spec| spec.image.as_str()).unwrap_or_default();
@@ -40,8 +39,8 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         }
         ("RegistryUnavailable", _) => "registry is unavailable",
         (_, "") => {
-            namespace = &view.pod.namespace;
-            reported_error(view, container).unwrap_or_default()
+            namespace = &case.pod.namespace;
+            reported_error(case, container).unwrap_or_default()
         }
         (_, error) => error,
     };
@@ -55,13 +54,12 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
         }
         return Found::unknown(format!("{quoted_image} cannot be pulled: {}", cause_of(error)));
     };
-    let secrets = if view.pod.has_pull_secrets { "" } else { "; the pod has no imagePullSecrets" };
+    let secrets = if case.pod.has_pull_secrets { "" } else { "; the pod has no imagePullSecrets" };
     let (sentence, kind) = match cause {
         Cause::ImageNotFound => (format!("the registry {name} does not have {quoted_image}"), SubjectKind::Image),
         Cause::ImageAuth => {
             // Many registries hide whether a repository exists from those who may not read it.
-            let proven = ["incorrect username or password", "no basic auth credentials"];
-            let or = if proven.contains(&words.as_str()) { "" } else { ", or it does not exist" };
+            let or = if PROVEN_REFUSALS.contains(&words) { "" } else { ", or it does not exist" };
             (format!("the registry {name} refuses access to {quoted_image} ({words}){or}{secrets}"), SubjectKind::Image)
         }
         Cause::ImageRateLimited => {
@@ -115,68 +113,168 @@ fn is_docker_hub(host: &str) -> bool {
 
 /// The error in a waiting message. Older kubelets keep none while they back off.
 fn own_error(message: &str) -> &str {
-    let Some(rest) = message.strip_prefix("Back-off pulling image") else { return message };
-    let rest = quoted(rest.trim_start()).map_or("", |(_, rest)| rest);
-    let rest = rest.strip_prefix(": ").unwrap_or_default();
-    // The kubelet's own error, such as ErrImagePull.
+    if !message.starts_with("Back-off pulling image") {
+        return message;
+    }
+    // The first part of the rest is the kubelet's own error, such as ErrImagePull.
+    let Some([_, rest]) = parts("Back-off pulling image {q}: {}", message) else { return "" };
     rest.split_once(": ").map_or(rest, |(_, error)| error)
 }
 
 /// The error of the last attempt that an event reports.
-fn reported_error<'a>(view: &View<'a>, container: Container<'a>) -> Option<&'a str> {
-    view.events(&["Failed"], &container.status.name).find_map(|event| {
-        let rest = text(event).strip_prefix("Failed to pull image ")?;
-        quoted(rest)?.1.strip_prefix(": ")
+fn reported_error<'a>(case: &Case<'a>, container: Container<'a>) -> Option<&'a str> {
+    case.events(&["Failed"], &container.status.name).find_map(|event| {
+        let [_, error] = parts("Failed to pull image {q}: {}", text(event))?;
+        Some(error)
     })
 }
 
 /// The innermost error, which comes last: `dial tcp 127.0.0.1:1: connect: connection refused`.
 fn cause_of(error: &str) -> &str {
-    let error = error.rsplit_once("\": ").map_or(error, |(_, inner)| inner);
-    let error = match error.strip_prefix("rpc error: code = ").and_then(|rest| rest.split_once(" desc = ")) {
-        Some((_, description)) => description,
-        None => error,
-    };
-    error.trim()
+    without_grpc(error.rsplit_once("\": ").map_or(error, |(_, inner)| inner)).trim()
 }
+
+/// What the errors of containerd, CRI-O and Docker say, in the order in which it counts, because some say several of these things:
+/// `no match for platform in manifest: not found`.
+const PHRASES: [(Option<Cause>, &[&str]); 7] = [
+    (
+        Some(Cause::ImagePlatform),
+        &[
+            "no match for platform",
+            "no matching manifest for",
+            "no image found in manifest list",
+            "no image found in image index",
+        ],
+    ),
+    (Some(Cause::ImageRateLimited), &["toomanyrequests", "429 too many requests", "too many requests"]),
+    (
+        Some(Cause::ImageNameInvalid),
+        &["invalid reference format", "could not parse reference", "repository name must be lowercase"],
+    ),
+    // The kubelet's connection to the container runtime is a Unix socket.
+    (None, &["dial unix", "read unix", "write unix"]),
+    (
+        Some(Cause::RegistryUnreachable),
+        &[
+            "no such host",
+            "server misbehaving",
+            "temporary failure in name resolution",
+            "certificate signed by unknown authority",
+            "x509",
+            "server gave http response to https client",
+            "tls handshake timeout",
+            "remote error: tls",
+            "tls: ",
+            "connection refused",
+            "i/o timeout",
+            "no route to host",
+            "network is unreachable",
+            "connection reset by peer",
+            "connection timed out",
+            "client.timeout exceeded",
+            "request canceled while waiting for connection",
+            "502 bad gateway",
+            "503 service unavailable",
+            "504 gateway timeout",
+            "registry is unavailable",
+            "registryunavailable",
+        ],
+    ),
+    // The registry asks for a password, and the node has none: true whether or not the repository exists.
+    (Some(Cause::ImageAuth), &PROVEN_REFUSALS),
+    (Some(Cause::ImageNotFoundOrPrivate), &["repository does not exist or may require", "or it may not exist"]),
+];
+
+const PROVEN_REFUSALS: [&str; 2] = ["incorrect username or password", "no basic auth credentials"];
+
+const REFUSALS: [&str; 9] = [
+    "401 unauthorized",
+    "403 forbidden",
+    "unauthorized",
+    "authentication required",
+    "authorization failed",
+    "access denied",
+    "access forbidden",
+    "denied",
+    "forbidden",
+];
+
+/// The words about a text that fits both causes.
+const AMBIGUOUS: &str = "the repository does not exist, or it requires credentials";
+
+/// The cause and a few words about it. None if the text says nothing that is recognised.
+///
+/// The names of images and URLs may contain any word, so they are removed first.
+fn classify(text: &str, is_docker_hub: bool) -> Option<(Cause, &'static str)> {
+    let words = without_names(text).to_lowercase();
+    let first_of = |phrases: &[&'static str]| phrases.iter().copied().find(|phrase| words.contains(phrase));
+    let found = PHRASES.iter().find_map(|(cause, phrases)| Some((*cause, first_of(phrases)?)));
+    match found {
+        Some((Some(Cause::ImageNotFoundOrPrivate), _)) => return Some((Cause::ImageNotFoundOrPrivate, AMBIGUOUS)),
+        Some((cause, phrase)) => return Some((cause?, phrase.trim_end_matches([':', ' ']))),
+        None => {}
+    }
+    let words_end = words.trim_end_matches([' ', '.']);
+    // Go reports the answer of a proxy to CONNECT without its code. The registry was not asked.
+    if let Some(phrase) = ["proxy authentication required", "forbidden"].into_iter().find(|phrase| {
+        words_end.strip_suffix(phrase).is_some_and(|rest| rest.trim_end().ends_with("failed to do request: head:"))
+    }) {
+        return Some((Cause::RegistryUnreachable, phrase));
+    }
+    // The registry has resolved the reference before containerd reads and unpacks the layers. After that, the node's file
+    // system or the server of the layers may deny something, too.
+    let is_unpacking = words.contains("failed to pull and unpack image");
+    let is_resolved = is_unpacking && first_of(&["failed to resolve", "failed to authorize"]).is_none();
+    match first_of(&REFUSALS).filter(|_| !is_resolved) {
+        // Docker Hub answers this for a repository that does not exist, too.
+        Some(_) if is_docker_hub => return Some((Cause::ImageNotFoundOrPrivate, AMBIGUOUS)),
+        Some(phrase) => return Some((Cause::ImageAuth, phrase)),
+        None => {}
+    }
+    // The address of the token service is wrong.
+    if words.contains("failed to authorize") && words.contains("404 not found") {
+        return None;
+    }
+    let missing = ["manifest unknown", "name unknown", "404 not found", "repository name not known to registry"];
+    // containerd's own store lacks something if the error is not about the reference.
+    let is_local = is_unpacking && !words.contains("failed to resolve reference");
+    let is_missing = first_of(&missing).is_some()
+        || !is_local && words_end.ends_with(": not found")
+        || words.contains("manifest for") && words.contains("not found");
+    is_missing.then_some((Cause::ImageNotFound, "not found"))
+}
+
+/// The text without quoted parts and without words that contain a slash. Colons at their end remain.
+fn without_names(text: &str) -> String {
+    let mut unquoted = String::with_capacity(text.len());
+    for (index, part) in text.split('"').enumerate() {
+        unquoted.push_str(if index % 2 == 0 { part } else { " " });
+    }
+    let mut words = String::with_capacity(unquoted.len());
+    for word in unquoted.split_whitespace() {
+        let is_phrase = word.eq_ignore_ascii_case("i/o");
+        let kept = if word.contains('/') && !is_phrase {
+            word.get(word.trim_end_matches(':').len()..).unwrap_or_default()
+        } else {
+            word
+        };
+        if !words.is_empty() && !kept.starts_with(':') {
+            words.push(' ');
+        }
+        words.push_str(kept);
+    }
+    words
+}
+
+/// The registry of an image, with its port.
+fn registry(image: &str) -> &str {
+    match image.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+        _ => DOCKER_HUB,
+    }
+}
+
+const DOCKER_HUB: &str = "docker.io";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_the_error_in_each_waiting_message() {
-        let error = "failed to pull and unpack image \"a:1\": not found";
-        assert_eq!(own_error(error), error);
-        assert_eq!(own_error(&format!("Back-off pulling image \"a:1\": ErrImagePull: {error}")), error);
-        assert_eq!(own_error("Back-off pulling image \"a:1\""), "");
-        assert_eq!(own_error("Back-off pulling image"), "");
-        assert_eq!(own_error(""), "");
-    }
-
-    #[test]
-    fn finds_a_host_that_is_not_the_registry() {
-        let other = |url: &str, registry: &str| {
-            let error = format!("failed to do request: Head \"{url}\": dial tcp 10.1.2.3:443: i/o timeout");
-            other_host(&error, registry).map(str::to_owned)
-        };
-        assert_eq!(other("https://mirror.local:5000/v2/a", "docker.io").as_deref(), Some("mirror.local:5000"));
-        assert_eq!(other("https://registry-1.docker.io/v2/a", "docker.io"), None);
-        assert_eq!(other("https://auth.docker.io/token", "index.docker.io"), None);
-        assert_eq!(other("https://notdocker.io/v2/a", "docker.io").as_deref(), Some("notdocker.io"));
-        assert_eq!(other("https://r.acme.dev:5000/v2/a", "r.acme.dev:5000"), None);
-        assert_eq!(other("https://cdn.acme.dev?sig=x", "r.acme.dev").as_deref(), Some("cdn.acme.dev"));
-        let proxy =
-            "Head \"https://r.acme.dev/v2/a\": proxyconnect tcp: dial tcp 10.0.0.9:3128: connect: connection refused";
-        assert_eq!(other_host(proxy, "r.acme.dev"), Some("the node's proxy"));
-        assert_eq!(other_host("connection refused", "r.acme.dev"), None);
-    }
-
-    #[test]
-    fn shows_the_innermost_error() {
-        let error =
-            "failed to do request: Head \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused";
-        assert_eq!(cause_of(error), "dial tcp 127.0.0.1:1: connect: connection refused");
-        assert_eq!(cause_of("rpc error: code = Unknown desc = oops"), "oops");
-    }
-}
+mod tests;

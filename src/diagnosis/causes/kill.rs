@@ -12,7 +12,12 @@ use crate::{
     pods::{Pod, Probe, Terminated},
 };
 
-use super::{super::container::Container, View, evidence::text, exit_codes::run_time};
+use super::{
+    super::container::{Container, run_time},
+    Case,
+    case::text,
+    parse::parts,
+};
 
 /// `terminationGracePeriodSeconds` if the pod does not give it.
 const DEFAULT_GRACE: u32 = 30;
@@ -22,6 +27,9 @@ const LEAST_GRACE: u32 = 2;
 pub(super) const ROUNDING: SignedDuration = SignedDuration::from_secs(2);
 /// How much later than planned the kubelet may kill a container, and a container end.
 pub(super) const DELAY: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long a kubelet waits at most before it starts a crashed container again, with the time for the start itself.
+const BACK_OFF: SignedDuration = SignedDuration::from_secs(330);
 
 /// The kill of a container's instance by a probe.
 pub(super) struct ProbeKill<'a> {
@@ -54,8 +62,8 @@ struct Failures<'a> {
 }
 
 /// The probe that made the kubelet kill this instance, if that is proven.
-pub(super) fn by_probe<'a>(view: &View<'a>, container: Container<'a>, life: &Terminated) -> Option<ProbeKill<'a>> {
-    let candidates = killing_probes(container).filter_map(|of| of_instance(view, container, of, life));
+pub(super) fn by_probe<'a>(case: &Case<'a>, container: Container<'a>, run: &Terminated) -> Option<ProbeKill<'a>> {
+    let candidates = killing_probes(container).filter_map(|of| of_instance(case, container, of, run));
     // The liveness probe runs only after the startup probe has passed.
     candidates.max_by_key(|(last, _)| *last).map(|(_, kill)| kill)
 }
@@ -72,39 +80,44 @@ pub(super) fn killing_probes<'a>(container: Container<'a>) -> impl Iterator<Item
 
 /// The kill of an instance by this probe, and when the probe last failed or the kubelet killed it.
 fn of_instance<'a>(
-    view: &View<'a>,
+    case: &Case<'a>,
     container: Container<'a>,
     of: KillingProbe<'a>,
-    life: &Terminated,
+    run: &Terminated,
 ) -> Option<(Timestamp, ProbeKill<'a>)> {
     let KillingProbe { cause, name, probe } = of;
-    let kill = |answer, is_exact| ProbeKill { cause, probe, answer, grace: grace(probe, view.pod), is_exact };
-    let failures = failures(view, container, name, life);
-    if let Some((failures, end)) = failures.as_ref().and_then(|own| Some((own, End::of(own, probe, view.pod, life)?)))
-        && end.proves_kill(failures, probe, container, life, cause == Cause::StartupProbe)
+    let kill = |answer, is_exact| ProbeKill { cause, probe, answer, grace: grace(probe, case.pod), is_exact };
+    let failures = failures(case, container, name, run);
+    if let Some(failures) = &failures
+        && let Some(end) = End::of(failures, probe, case.pod, run)
+        && end.proves_kill(failures, probe, container, run, cause == Cause::StartupProbe)
     {
         return Some((failures.last, kill(failures.answer, end.is_in_a_row && end.is_after_grace)));
     }
-    let (started, finished) = (life.started?, life.finished?);
-    let during = |at: &Timestamp| at.duration_since(started) >= -ROUNDING && at.duration_since(finished) <= ROUNDING;
-    let killed = kills(view, container, of).filter(during).max()?;
+    let killed = kills(case, container, of).filter(|at| is_during(*at, run)).max()?;
     let answer = failures.map_or("", |failures| failures.answer);
-    Some((killed, kill(answer, is_grace(finished.duration_since(killed), grace(probe, view.pod)))))
+    Some((killed, kill(answer, is_grace(run.finished?.duration_since(killed), grace(probe, case.pod)))))
+}
+
+/// Whether an instance ran at this time.
+pub(super) fn is_during(at: Timestamp, run: &Terminated) -> bool {
+    let after = |from: Option<Timestamp>| from.map(|from| at.duration_since(from));
+    after(run.started).is_some_and(|after| after >= -ROUNDING)
+        && after(run.finished).is_some_and(|after| after <= ROUNDING)
 }
 
 /// When the kubelet last reported that it kills the container because of this probe: `Container app failed liveness probe,
 /// will be restarted`.
 pub(super) fn kills<'a>(
-    view: &View<'a>,
+    case: &Case<'a>,
     container: Container<'a>,
     of: KillingProbe<'a>,
 ) -> impl Iterator<Item = Timestamp> + 'a {
     let (name, probe) = (container.status.name.as_str(), if of.name == "Startup" { "startup" } else { "liveness" });
-    view.facts.events.iter().filter_map(move |event| {
-        let words = text(event).strip_prefix("Container ")?.strip_prefix(name)?.strip_prefix(" failed ")?;
-        let is_own = event.reason == "Killing" && event.involved.container == name;
-        let is_of_probe = words.strip_prefix(probe)?.starts_with(" probe");
-        if is_own && is_of_probe { event.last.or(event.first) } else { None }
+    case.events.iter().filter_map(move |event| {
+        let [named, failed, _] = parts("Container {w} failed {w} probe{}", text(event))?;
+        let is_own = event.reason == "Killing" && event.involved.container == name && named == name;
+        if is_own && failed == probe { event.last.or(event.first) } else { None }
     })
 }
 
@@ -124,11 +137,11 @@ fn is_grace(delay: SignedDuration, grace: SignedDuration) -> bool {
 }
 
 /// Whether the probe can have killed an instance that ended like this, as soon as it failed often enough after the start.
-pub(super) fn fits(of: KillingProbe<'_>, container: Container<'_>, pod: &Pod, life: &Terminated) -> bool {
-    let Some(ran) = run_time(life) else { return false };
+pub(super) fn fits(of: KillingProbe<'_>, container: Container<'_>, pod: &Pod, run: &Terminated) -> bool {
+    let Some(ran) = run_time(run) else { return false };
     let grace = grace(of.probe, pod);
     let least = least(of.probe);
-    let is_killed = life.exit_code == 137 || life.signal == 9;
+    let is_killed = run.exit_code == 137 || run.signal == 9;
     let least = if is_killed && has_grace(of.probe, pod) { least.saturating_add(grace) } else { least };
     // The liveness probe begins when the startup probe has passed.
     let startup = container.spec.and_then(|spec| spec.startup_probe.as_deref()).filter(|_| of.name != "Startup");
@@ -158,16 +171,15 @@ fn has_grace(probe: &Probe, pod: &Pod) -> bool {
 }
 
 /// The failures of a probe that were reported during an instance.
-fn failures<'a>(view: &View<'a>, container: Container<'a>, name: &str, life: &Terminated) -> Option<Failures<'a>> {
-    let (started, finished) = (life.started?, life.finished?);
+fn failures<'a>(case: &Case<'a>, container: Container<'a>, name: &str, run: &Terminated) -> Option<Failures<'a>> {
     let mut found: Option<Failures<'a>> = None;
-    for event in view.facts.events.iter().filter(|event| event.reason == "Unhealthy") {
+    for event in case.events.iter().filter(|event| event.reason == "Unhealthy") {
         if event.involved.container != container.status.name {
             continue;
         }
         let Some(answer) = failure(event, name) else { continue };
         let (Some(first), Some(last)) = (event.first.or(event.last), event.last.or(event.first)) else { continue };
-        if last.duration_since(started) < -ROUNDING || last.duration_since(finished) > ROUNDING {
+        if !is_during(last, run) {
             continue;
         }
         let count = event.count.max(1);
@@ -207,8 +219,8 @@ struct End {
 }
 
 impl End {
-    fn of(failures: &Failures<'_>, probe: &Probe, pod: &Pod, life: &Terminated) -> Option<Self> {
-        let (started, finished, ran) = (life.started?, life.finished?, run_time(life)?);
+    fn of(failures: &Failures<'_>, probe: &Probe, pod: &Pod, run: &Terminated) -> Option<Self> {
+        let (started, finished, ran) = (run.started?, run.finished?, run_time(run)?);
         let grace = grace(probe, pod);
         let delay = finished.duration_since(failures.last);
         let is_own = failures.first.duration_since(started) >= -ROUNDING;
@@ -225,7 +237,7 @@ impl End {
         failures: &Failures<'_>,
         probe: &Probe,
         container: Container<'_>,
-        life: &Terminated,
+        run: &Terminated,
         is_startup: bool,
     ) -> bool {
         let threshold = probe.failure_threshold.max(1);
@@ -245,12 +257,12 @@ impl End {
         let in_each = !self.is_own && failures.count >= threshold.saturating_mul(instances);
         let is_earliest = self.ran <= seconds(probe.initial_delay).saturating_add(latest);
         let is_repeated = in_each || !self.is_own && is_earliest;
-        if life.exit_code == 137 || life.signal == 9 {
+        if run.exit_code == 137 || run.signal == 9 {
             // The kubelet does not send SIGKILL before the grace period is over. If the probe succeeded in between, the
             // last failure must be the one before the kill.
             return self.is_late && (self.is_in_a_row || self.is_after_grace || is_repeated);
         }
-        if life.exit_code == 143 || life.signal == 15 {
+        if run.exit_code == 143 || run.signal == 15 {
             return self.is_in_a_row || self.is_own && self.delay <= DELAY || is_repeated;
         }
         // Any other code may be the process's own. Then only failures without a success in between prove the kill: as many
@@ -258,6 +270,65 @@ impl End {
         let is_prompt = self.delay <= self.grace.saturating_add(DELAY);
         is_prompt && (self.is_in_a_row || in_each)
     }
+}
+
+// What a container declares where a probe finds no port. A process may listen on ports that its container does not declare, so
+// the sentence only names them, and only if nothing shows that the probe has ever passed.
+
+/// For example `; app declares port 80, not 8080`, about a probe that keeps the pod from becoming ready.
+pub(super) fn undeclared_by_unready(pod: &Pod, name: &str, probe: &Probe, answer: &str) -> Option<String> {
+    let (since, started) = (pod.condition("ContainersReady")?.since?, pod.started?);
+    let was_never_ready = since.duration_since(started) <= ROUNDING;
+    if was_never_ready { undeclared(name, probe, answer) } else { None }
+}
+
+/// The same about a probe because of which the kubelet killed an instance.
+pub(super) fn undeclared_by_killed(
+    pod: &Pod,
+    container: Container<'_>,
+    name: &str,
+    kill: &ProbeKill<'_>,
+    run: &Terminated,
+) -> Option<String> {
+    let of = killing_probes(container).find(|of| of.cause == kill.cause)?;
+    let shown = container.status.state.terminated.iter().chain(&container.status.last);
+    let has_looped = shown.chain([run]).all(|other| fits(of, container, pod, other)) && has_looped(pod, container, run);
+    // The liveness probe begins when the startup probe has passed, which may be of the same port.
+    let startup = killing_probes(container).find(|other| other.cause == Cause::StartupProbe);
+    let has_passed = of.cause == Cause::LivenessProbe
+        && startup.is_some_and(|startup| startup.probe.undeclared_port == kill.probe.undeclared_port);
+    if has_looped && !has_passed { undeclared(name, kill.probe, kill.answer) } else { None }
+}
+
+/// Whether no instance can have run much longer than this one, as many as there were since the pod was started.
+fn has_looped(pod: &Pod, container: Container<'_>, run: &Terminated) -> bool {
+    let longest = || {
+        let instances = container.status.restarts.max(0).saturating_add(1);
+        let each = run_time(run)?.saturating_add(DELAY).saturating_add(BACK_OFF);
+        Some(run.finished?.duration_since(pod.started?) <= each.saturating_mul(instances))
+    };
+    longest().unwrap_or(false)
+}
+
+fn undeclared(name: &str, probe: &Probe, answer: &str) -> Option<String> {
+    let asked = probe.undeclared_port.as_deref()?;
+    let is_refused = || answer.ends_with(&format!(":{}: connect: connection refused", asked.port));
+    if asked.declared.is_empty() || !is_number(&asked.port) || !is_refused() {
+        return None;
+    }
+    let plural = if asked.declared.count() == 1 { "" } else { "s" };
+    Some(format!("; {name} declares port{plural} {}, not {}", asked.declared, asked.port))
+}
+
+/// Whether the probe can never pass, because its container declares no port of the name that it asks for: the kubelet cannot
+/// resolve the name. For example `; app declares no port named web`.
+pub(super) fn unnamed_port(name: &str, probe: &Probe) -> Option<String> {
+    let asked = probe.undeclared_port.as_deref().filter(|asked| !is_number(&asked.port))?;
+    Some(format!("; {name} declares no port named {}", asked.port))
+}
+
+fn is_number(port: &str) -> bool {
+    port.parse::<u16>().is_ok()
 }
 
 fn seconds(seconds: u32) -> SignedDuration {
@@ -284,7 +355,7 @@ mod tests {
     fn cause(exit_code: i32, ran: i64, restarts: i32, failures: &[(&str, i64, i64, u32)]) -> Option<Cause> {
         let at = |seconds: i64| Timestamp::from_second(END + seconds).ok();
         let probe = || Some(Box::new(Probe { period: 10, timeout: 1, failure_threshold: 3, ..Probe::default() }));
-        let life = Terminated { exit_code, started: at(-ran), finished: at(0), ..Terminated::default() };
+        let run = Terminated { exit_code, started: at(-ran), finished: at(0), ..Terminated::default() };
         let pod = Pod {
             containers: vec![ContainerSpec {
                 name: "app".into(),
@@ -296,7 +367,7 @@ mod tests {
                 name: "app".into(),
                 restarts,
                 state: ContainerState { running: Some(Running { started: at(1) }), ..ContainerState::default() },
-                last: Some(life.clone()),
+                last: Some(run.clone()),
                 ..ContainerStatus::default()
             }],
             termination_grace: Some(30),
@@ -310,10 +381,10 @@ mod tests {
             first: at(-first),
             last: at(-last),
         };
-        let facts = Facts { events: failures.iter().map(event).collect(), ..Facts::default() };
-        let view = View { pod: &pod, facts: &facts, now: at(10).unwrap() };
+        let events: Vec<_> = failures.iter().map(event).collect();
+        let case = Case { pod: &pod, events: &events, world: &Facts::default(), now: at(10).unwrap() };
         let container = containers(&pod).next().unwrap();
-        by_probe(&view, container, &life).map(|kill| kill.cause)
+        by_probe(&case, container, &run).map(|kill| kill.cause)
     }
 
     #[test]

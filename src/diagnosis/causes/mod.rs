@@ -4,27 +4,21 @@
 //! The formats of the texts are those of the Kubernetes components and of the container runtimes.
 
 mod admission;
+mod case;
 mod config;
 mod crash;
 mod earlier_run;
-mod evidence;
 mod exclusions;
-mod exit_codes;
 mod failed;
 mod image;
-mod image_error;
 mod kill;
-mod nodes;
 mod parse;
-mod ports;
 mod probes;
-mod sandbox;
 mod scheduler;
 mod start;
 mod stuck;
 #[cfg(test)]
 mod tests;
-mod view;
 mod volumes;
 
 pub(crate) use admission::{classify_failed_create, is_full_quota, refusing_quota};
@@ -40,38 +34,19 @@ use crate::{
 };
 
 use super::{
-    facts::Facts,
     finding::{Basis, Explanation, Finding},
     one_line::{MESSAGE_LIMIT, one_line},
+    world::World,
 };
-use view::{Found, View, name_of};
+use case::{Case, Found, name_of};
 
 /// Fills in the explanations of a finding about a pod, and adds to its message what only events show.
-pub(super) fn explain(pod: &Pod, finding: &mut Finding, facts: &Facts, now: Timestamp) {
-    let view = View { pod, facts, now };
-    let found = view.explain(finding.kind, &finding.container, &finding.message);
-    add_detail(&mut finding.message, &found.detail);
-    finding.explanation = view.finish(finding.kind, &finding.container, found, &finding.message);
+pub(super) fn explain(pod: &Pod, finding: &mut Finding, world: &dyn World, now: Timestamp) {
+    let case = Case { pod, events: &world.events(pod), world, now };
+    finding.explanation = case.explain(finding.kind, &finding.container, &mut finding.message);
     for other in &mut finding.others {
-        let found = view.explain(other.kind, &other.container, &other.message);
-        add_detail(&mut other.message, &found.detail);
-        other.explanation = view.finish(other.kind, &other.container, found, &other.message);
+        other.explanation = case.explain(other.kind, &other.container, &mut other.message);
     }
-}
-
-/// The cause why a pod is not scheduled. The facts that its sentence names are still to be asked for.
-pub(super) fn unschedulable_cause(pod: &Pod, facts: &Facts) -> Cause {
-    scheduler::explain(&View { pod, facts, now: Timestamp::UNIX_EPOCH }).cause
-}
-
-/// Whether the nodes may show why a pod is not scheduled, if the scheduler's words do not.
-pub(super) fn needs_nodes(pod: &Pod, facts: &Facts) -> bool {
-    scheduler::needs_nodes(&View { pod, facts, now: Timestamp::UNIX_EPOCH })
-}
-
-/// Whether the pod's claims may show why they are not bound, if no event does.
-pub(super) fn needs_claims(pod: &Pod, facts: &Facts, now: Timestamp) -> bool {
-    scheduler::needs_claims(&View { pod, facts, now })
 }
 
 /// How much a cause says: a stronger one takes precedence. Unknown is the weakest; that a container ended or was killed
@@ -111,10 +86,24 @@ pub(crate) fn continues(earlier: Cause, basis: Basis, present: &Explanation) -> 
     }
 }
 
-impl<'a> View<'a> {
-    fn explain(&self, kind: ProblemKind, container: &str, message: &str) -> Found {
-        let named = self.container(container);
-        match (kind, named) {
+impl Case<'_> {
+    fn explain(&self, kind: ProblemKind, container: &str, message: &mut ArcStr) -> Explanation {
+        let found = self.find(kind, container, message);
+        if found.is_detail {
+            *message = one_line(&format!("{message}; {}", found.sentence), MESSAGE_LIMIT).into();
+        }
+        let sentence = if found.sentence.is_empty() { message } else { found.sentence.as_str() };
+        Explanation {
+            cause: found.cause,
+            message: one_line(sentence, MESSAGE_LIMIT).into(),
+            evidence: case::lines(self, kind, container),
+            subject: found.subject.map(Arc::new),
+            basis: found.basis,
+        }
+    }
+
+    fn find(&self, kind: ProblemKind, container: &str, message: &str) -> Found {
+        match (kind, self.container(container)) {
             (ProblemKind::Crash, Some(container)) => crash::explain(self, container),
             (ProblemKind::Image, Some(container)) => image::explain(self, container),
             (ProblemKind::Start, Some(container)) => start::explain(self, container),
@@ -124,25 +113,8 @@ impl<'a> View<'a> {
             (ProblemKind::Initializing, Some(container)) => stuck::initializing(self, container),
             (ProblemKind::Failed, _) => failed::explain(self),
             (ProblemKind::Terminating, _) => stuck::terminating(self, message),
-            (ProblemKind::NodeLost, _) => stuck::node_lost(self),
+            (ProblemKind::NodeLost, _) => failed::lost_node(self.pod).unwrap_or_default(),
             _ => Found::default(),
         }
-    }
-
-    fn finish(&self, kind: ProblemKind, container: &str, found: Found, message: &str) -> Explanation {
-        let sentence = if found.sentence.is_empty() { message } else { &found.sentence };
-        Explanation {
-            cause: found.cause,
-            message: one_line(sentence, MESSAGE_LIMIT).into(),
-            evidence: evidence::lines(self, kind, container),
-            subject: found.subject.map(Arc::new),
-            basis: found.basis,
-        }
-    }
-}
-
-fn add_detail(message: &mut ArcStr, detail: &str) {
-    if !detail.is_empty() {
-        *message = one_line(&format!("{message}; {detail}"), MESSAGE_LIMIT).into();
     }
 }

@@ -12,12 +12,12 @@ use crate::{
 use super::{
     super::{
         container::{Container, containers},
-        node,
+        messages::first_of,
         owner::needs_job,
     },
-    Found, View, failed,
-    kill::failure,
-    name_of, ports,
+    Case, Found, failed,
+    kill::{failure, undeclared_by_unready, unnamed_port},
+    name_of,
 };
 
 /// How long a failure of a probe remains the latest news: the kubelet reports a repeated one at least this often.
@@ -25,10 +25,10 @@ const RECENT: SignedDuration = SignedDuration::from_mins(10);
 /// How many running containers are named for which a Job waits.
 const HELPERS: usize = 3;
 
-pub(super) fn explain<'a>(view: &View<'a>, container: Option<Container<'a>>) -> Found {
-    let pod = view.pod;
-    if let Some(message) = node::trouble(pod) {
-        return failed::node_not_ready(pod, message);
+pub(super) fn explain<'a>(case: &Case<'a>, container: Option<Container<'a>>) -> Found {
+    let pod = case.pod;
+    if let Some(found) = failed::lost_node(pod) {
+        return found;
     }
     let ready = pod.condition("Ready");
     if ready.is_some_and(|ready| ready.reason == "ReadinessGatesNotReady")
@@ -37,7 +37,7 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Option<Container<'a>>) -> 
         return found;
     }
     match container {
-        Some(container) => of_container(view, container),
+        Some(container) => of_container(case, container),
         None => Found::unknown("the pod is not ready, and its status gives no reason"),
     }
 }
@@ -59,9 +59,9 @@ fn gate(pod: &Pod) -> Option<Found> {
     Some(Found::new(Cause::ReadinessGate, sentence).detailed())
 }
 
-fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+fn of_container<'a>(case: &Case<'a>, container: Container<'a>) -> Found {
     let name = name_of(container);
-    if let Some(found) = waits_for_helper(view.pod, container, &name) {
+    if let Some(found) = waits_for_helper(case.pod, container, &name) {
         return found;
     }
     if !container.is_running() {
@@ -76,9 +76,9 @@ fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     if let Some(probe) = spec.and_then(|spec| spec.startup_probe.as_deref())
         && container.status.started == Some(false)
     {
-        return match answer(view, container, "Startup") {
-            Some(answer) => fails(view, Cause::StartupProbe, "startup", &name, probe, answer),
-            None => match ports::unnamed(&name, probe) {
+        return match answer(case, container, "Startup") {
+            Some(answer) => fails(case, Cause::StartupProbe, "startup", &name, probe, answer),
+            None => match unnamed_port(&name, probe) {
                 Some(unnamed) => never_passes(Cause::StartupProbe, "startup", &name, probe, &unnamed),
                 None => Found::silent(format!("{name} has not passed its startup probe{} yet", action(probe))),
             },
@@ -87,15 +87,15 @@ fn of_container<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     let Some(probe) = spec.and_then(|spec| spec.readiness_probe.as_deref()) else {
         return Found::unknown(format!("{name} is not ready although it runs and has no readiness probe"));
     };
-    if let Some(answer) = answer(view, container, "Readiness") {
-        return fails(view, Cause::ReadinessProbe, "readiness", &name, probe, answer);
+    if let Some(answer) = answer(case, container, "Readiness") {
+        return fails(case, Cause::ReadinessProbe, "readiness", &name, probe, answer);
     }
-    if let Some(unnamed) = ports::unnamed(&name, probe) {
+    if let Some(unnamed) = unnamed_port(&name, probe) {
         return never_passes(Cause::ReadinessProbe, "readiness", &name, probe, &unnamed);
     }
     // A container that runs and has a readiness probe is ready if and only if the last result of the probe was a success.
     let sentence = format!("the readiness probe of {name}{} does not pass", action(probe));
-    if has_been_probed(view, container, probe) {
+    if has_been_probed(case, container, probe) {
         Found::new(Cause::ReadinessProbe, sentence)
     } else {
         Found::silent(sentence)
@@ -110,20 +110,18 @@ fn waits_for_helper(pod: &Pod, container: Container<'_>, name: &str) -> Option<F
     }
     let others: Vec<_> =
         containers(pod).filter(|other| other.kind == ContainerKind::App && other.is_running()).collect();
-    let names: Vec<&str> = others.iter().take(HELPERS).map(|other| other.status.name.as_str()).collect();
-    let more = others.len().saturating_sub(HELPERS);
+    let names = first_of(others.iter().map(|other| &other.status.name), HELPERS, 0);
     let (runs, advice) = match others.len() {
         0 => return None,
         1 => ("runs", "if it only serves the others, make it a native sidecar"),
         _ => ("run", "make those that only serve the others native sidecars"),
     };
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let waits = format!("the Job waits for {}{more}, which still {runs}: {advice}", names.join(", "));
+    let waits = format!("the Job waits for {names}, which still {runs}: {advice}");
     Some(Found::new(Cause::Completed, format!("{name} has ended with code 0, and {waits}")).detailed())
 }
 
-fn fails(view: &View<'_>, cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {
-    let declared = ports::of_unready(view.pod, name, probe, answer).unwrap_or_default();
+fn fails(case: &Case<'_>, cause: Cause, kind: &str, name: &str, probe: &Probe, answer: &str) -> Found {
+    let declared = undeclared_by_unready(case.pod, name, probe, answer).unwrap_or_default();
     let answer = if answer.is_empty() { String::new() } else { format!(": {answer}") };
     Found::new(cause, format!("the {kind} probe of {name}{} fails{answer}{declared}", action(probe))).detailed()
 }
@@ -138,11 +136,11 @@ fn action(probe: &Probe) -> String {
 }
 
 /// The latest answer of a probe during the present instance.
-fn answer<'a>(view: &View<'a>, container: Container<'a>, probe: &str) -> Option<&'a str> {
+fn answer<'a>(case: &Case<'a>, container: Container<'a>, probe: &str) -> Option<&'a str> {
     let slack = SignedDuration::from_secs(2);
-    let started = container.status.state.running.as_ref()?.started?;
-    let now = view.now;
-    let events = view.events(&["Unhealthy"], &container.status.name);
+    let started = container.started()?;
+    let now = case.now;
+    let events = case.events(&["Unhealthy"], &container.status.name);
     // An event that names no container may be about another one.
     events.filter(|event| event.involved.container == container.status.name).find_map(|event| {
         let last = event.last.or(event.first)?;
@@ -152,13 +150,13 @@ fn answer<'a>(view: &View<'a>, container: Container<'a>, probe: &str) -> Option<
 }
 
 /// Whether the probe has had time for a result.
-fn has_been_probed(view: &View<'_>, container: Container<'_>, probe: &Probe) -> bool {
-    let Some(started) = container.status.state.running.as_ref().and_then(|running| running.started) else {
+fn has_been_probed(case: &Case<'_>, container: Container<'_>, probe: &Probe) -> bool {
+    let Some(started) = container.started() else {
         return false;
     };
     let seconds = |seconds: u32| SignedDuration::from_secs(seconds.into());
     let first = seconds(probe.initial_delay)
         .saturating_add(seconds(probe.period.max(1)))
         .saturating_add(seconds(probe.timeout.max(1)));
-    view.now.duration_since(started) > first.saturating_add(SignedDuration::from_secs(10))
+    case.now.duration_since(started) > first.saturating_add(SignedDuration::from_secs(10))
 }

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use arcstr::ArcStr;
 use jiff::SignedDuration;
 
@@ -17,31 +19,29 @@ use crate::{
 
 use super::{
     super::{
-        facts::Facts,
+        claims::ClaimFacts,
         finding::Basis,
+        messages::first_of,
         one_line::{MESSAGE_LIMIT, one_line},
         port_holders::{NamedHolder, PortHolder},
     },
-    Found, View,
-    evidence::text,
-    exclusions::{Exclusion, decide, exclusions},
-    nodes::{Shown, lacking, may_show_more},
-    parse::{after_all, quoted},
+    Case, Found,
+    case::text,
+    exclusions::{Exclusion, Shown, decide, exclusions, lacking, may_show_more},
+    parse::parts,
 };
 
 /// More of a message is not read.
 const READ_LIMIT: usize = 4 * MESSAGE_LIMIT;
-/// What the scheduler says about claims, and about claims that wait for their pod.
 const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
-const UNFIT: &str = "node(s) didn't find available persistent volumes";
 /// The volume controller repeats an event at least every five minutes.
 const CURRENT: SignedDuration = SignedDuration::from_mins(15);
 /// How many terms of a node selector, and how many alternatives of a node affinity, a sentence names.
 const TERMS: usize = 3;
 const ALTERNATIVES: usize = 2;
 
-pub(super) fn explain(view: &View<'_>) -> Found {
-    let pod = view.pod;
+pub(super) fn explain(case: &Case<'_>) -> Found {
+    let pod = case.pod;
     let condition = pod.condition("PodScheduled");
     if condition.is_some_and(|condition| condition.reason == "SchedulingGated") {
         let sentence = match pod.scheduling_gates.count() {
@@ -51,35 +51,22 @@ pub(super) fn explain(view: &View<'_>) -> Found {
         };
         return Found::new(Cause::SchedulingGate, sentence);
     }
-    match message(view) {
-        Some(message) => of_message(&message, view),
+    match message(case) {
+        Some(message) => of_message(&message, case),
         None => Found::silent("no scheduler has reported on the pod"),
     }
 }
 
-/// Whether the pod's claims may show why they are not bound, because no event does.
-pub(super) fn needs_claims(view: &View<'_>) -> bool {
-    let Some(message) = message(view) else { return false };
-    let is_about_claims = message.contains(UNBOUND) || message.contains(UNFIT);
-    is_about_claims && claims(view.pod).is_some() && not_provisioned(view).is_none()
-}
-
 /// What the scheduler says.
-fn message(view: &View<'_>) -> Option<String> {
-    let own = view.pod.condition("PodScheduled").map_or("", |condition| condition.message.as_str());
-    let reported = || view.events(&["FailedScheduling"], "").next().map(text).unwrap_or_default();
-    let message = if own.is_empty() { reported() } else { own };
+fn message(case: &Case<'_>) -> Option<String> {
+    let written = case.pod.condition("PodScheduled").map_or("", |condition| condition.message.as_str());
+    let reported = || case.events(&["FailedScheduling"], "").next().map(text).unwrap_or_default();
+    let message = if written.is_empty() { reported() } else { written };
     (!message.is_empty()).then(|| one_line(message, READ_LIMIT))
 }
 
-/// Whether the nodes may show what the scheduler's words leave out.
-pub(super) fn needs_nodes(view: &View<'_>) -> bool {
-    let Some(message) = message(view) else { return false };
-    fit_error(&message).is_some_and(|(_, reasons)| may_show_more(view.pod, &exclusions(reasons)))
-}
-
-fn of_message(message: &str, view: &View<'_>) -> Found {
-    let pod = view.pod;
+fn of_message(message: &str, case: &Case<'_>) -> Found {
+    let pod = case.pod;
     if message.contains("binding volumes: ") && message.starts_with("running PreBind plugin \"VolumeBinding\"") {
         return Found::new(Cause::VolumeUnbound, format!("the volumes of the pod could not be bound: {message}"));
     }
@@ -90,7 +77,7 @@ fn of_message(message: &str, view: &View<'_>) -> Found {
         Some((nodes, reasons)) => (Some(nodes), reasons),
         None => (None, message),
     };
-    if let Some(found) = claim(reasons, view) {
+    if let Some(found) = claim(reasons, case) {
         return found;
     }
     let Some(nodes) = nodes else { return Found::unknown(format!("the pod cannot be scheduled: {message}")) };
@@ -102,7 +89,8 @@ fn of_message(message: &str, view: &View<'_>) -> Found {
         nodes => format!("none of {nodes} nodes"),
     };
     let verb = |one: &'static str, several: &'static str| if nodes == 1 { one } else { several };
-    let shown = Shown::of(pod, nodes as usize, &exclusions, view.facts.nodes.as_deref());
+    let cluster = if may_show_more(pod, &exclusions) { case.world.nodes(pod) } else { None };
+    let shown = Shown::of(pod, nodes as usize, &exclusions, cluster.as_deref());
     let cause = match decide(&exclusions, shown.are_taints_reserved) {
         Cause::Unknown => shown.proven(),
         cause => cause,
@@ -117,7 +105,8 @@ fn of_message(message: &str, view: &View<'_>) -> Found {
             let resources = resources(&exclusions);
             let what = if nodes == 1 { format!("free {resources}") } else { format!("enough free {resources}") };
             let largest = shown.resources.map(|largest| format!("; {largest}")).unwrap_or_default();
-            let requested = requested(pod, &exclusions).map(|own| format!("the pod requests {own}{largest}"));
+            let requested =
+                requested(pod, &exclusions).map(|requested| format!("the pod requests {requested}{largest}"));
             let detail = reasons_after(requested.as_ref());
             format!("{among} {} {what}: {detail}", verb("lacks", "has"))
         }
@@ -139,13 +128,13 @@ fn of_message(message: &str, view: &View<'_>) -> Found {
             let detail = reasons_after(shown.selector.as_ref());
             format!("{among} {} the pod's {selector}: {detail}", verb("does not match", "matches"))
         }
-        Cause::PortConflict => format!("{}: {reasons}", port_conflict(view.facts)),
+        Cause::PortConflict => format!("{}: {reasons}", port_conflict(case)),
         Cause::VolumeNodeAffinity => {
             format!("{among} can use the pod's volume, which is on another node or in another zone: {reasons}")
         }
-        Cause::VolumeUnbound => match (unfit(view.facts), claims(pod)) {
-            (Some((name, why)), _) => {
-                format!("no PersistentVolume fits the PersistentVolumeClaim {name}: {why} ({reasons})")
+        Cause::VolumeUnbound => match (unfit(case), claims(pod)) {
+            (Some((name, claim)), _) => {
+                format!("no PersistentVolume fits the PersistentVolumeClaim {name}: {} ({reasons})", claim.why)
             }
             (None, Some((_, claims))) => format!("no PersistentVolume fits the {claims}: {reasons}"),
             (None, None) => format!("no PersistentVolume fits the pod's claims: {reasons}"),
@@ -163,7 +152,7 @@ fn requested(pod: &Pod, exclusions: &[Exclusion<'_>]) -> Option<String> {
     let lacking = exclusions.iter().filter_map(lacking);
     let mut requested: Vec<String> = Vec::new();
     for resource in lacking {
-        let request = requests.iter().find(|(own, _)| own == resource);
+        let request = requests.iter().find(|(requested, _)| requested == resource);
         let request = request.map(|(resource, quantity)| format!("{quantity} {resource}"));
         requested.extend(request.filter(|request| !requested.contains(request)));
     }
@@ -189,14 +178,11 @@ fn selector(pod: &Pod) -> Option<String> {
 
 /// For example `disk=ssd, zone in (a, b) and 97 more`.
 fn terms(terms: &NodeTerms) -> Option<String> {
-    let shown: Vec<_> = terms.first.iter().take(TERMS).map(ToString::to_string).collect();
-    let more = (terms.first.len() - shown.len()) as u64 + u64::from(terms.more);
-    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
-    (!shown.is_empty()).then(|| format!("{}{rest}", shown.join(", ")))
+    (!terms.first.is_empty()).then(|| first_of(&terms.first, TERMS, terms.more as usize))
 }
 
-fn port_conflict(facts: &Facts) -> String {
-    match &facts.port_holder {
+fn port_conflict(case: &Case<'_>) -> String {
+    match case.world.port_holder(case.pod) {
         Some(PortHolder { port, pod: Some(NamedHolder { namespace, name, node }) }) => {
             format!("host port {port} is taken by {namespace}/{name} on {node}")
         }
@@ -215,68 +201,68 @@ fn fit_error(message: &str) -> Option<(u32, &str)> {
 }
 
 /// What the scheduler says about the pod's claims, which concerns all nodes.
-fn claim(reasons: &str, view: &View<'_>) -> Option<Found> {
+fn claim(reasons: &str, case: &Case<'_>) -> Option<Found> {
     if reasons.contains(UNBOUND) {
-        let sentence = not_provisioned(view).or_else(|| unbound(view)).unwrap_or_else(|| match claims(view.pod) {
+        let sentence = not_provisioned(case).or_else(|| unbound(case)).unwrap_or_else(|| match claims(case.pod) {
             Some((1, claim)) => format!("the {claim} is not bound"),
             Some((_, claims)) => format!("one of the {claims} is not bound"),
             None => "a PersistentVolumeClaim of the pod is not bound".to_owned(),
         });
         return Some(Found::new(Cause::VolumeUnbound, sentence));
     }
-    let (name, rest) = quoted(reasons.strip_prefix("persistentvolumeclaim ")?)?;
-    if rest.starts_with(" not found") {
+    if let Some([name, _]) = parts("persistentvolumeclaim {q} not found{}", reasons) {
         return Some(Found::new(Cause::VolumeNotFound, format!("the PersistentVolumeClaim {name} does not exist")));
     }
-    let (volume, _) = quoted(rest.strip_prefix(" bound to non-existent persistentvolume ")?)?;
+    let [name, volume, _] = parts("persistentvolumeclaim {q} bound to non-existent persistentvolume {q}{}", reasons)?;
     let sentence = format!("the PersistentVolume {volume} of the claim {name} does not exist");
     Some(Found::new(Cause::VolumeNotFound, sentence))
 }
 
 /// The number and the names of the pod's claims, for example `PersistentVolumeClaims data, logs`.
 fn claims(pod: &Pod) -> Option<(usize, String)> {
-    let claims = pod.requirements.as_deref().map(|own| &own.claims).filter(|claims| !claims.is_empty())?;
+    let claims = pod.requirements.as_deref().map(|required| &required.claims).filter(|claims| !claims.is_empty())?;
     let plural = if claims.count() == 1 { "" } else { "s" };
     Some((claims.count(), format!("PersistentVolumeClaim{plural} {claims}")))
 }
 
 /// Which claim of the pod is not bound, and why, as far as the claims show it.
-fn unbound(view: &View<'_>) -> Option<String> {
-    let known = &view.facts.claims;
+fn unbound(case: &Case<'_>) -> Option<String> {
+    let (count, _) = claims(case.pod)?;
+    let known = case.world.claims(case.pod);
     let unbound = || known.iter().filter(|(_, claim)| claim.is_unbound && !claim.waits_for_pod);
     if let Some((name, claim)) = unbound().find(|(_, claim)| !claim.why.is_empty()) {
         return Some(format!("the PersistentVolumeClaim {name} is not bound: {}", claim.why));
     }
-    let are_all_known = claims(view.pod).is_some_and(|(count, _)| count == known.len());
     let mut unbound = unbound();
     match (unbound.next(), unbound.next()) {
-        (Some((name, _)), None) if are_all_known => Some(format!("the PersistentVolumeClaim {name} is not bound")),
+        (Some((name, _)), None) if count == known.len() => {
+            Some(format!("the PersistentVolumeClaim {name} is not bound"))
+        }
         _ => None,
     }
 }
 
 /// Which claim that waits for its pod no volume fits, and why.
-fn unfit(facts: &Facts) -> Option<(&ArcStr, &str)> {
-    let claim = facts.claims.iter().find(|(_, claim)| claim.is_unbound && !claim.why.is_empty())?;
-    Some((&claim.0, claim.1.why.as_str()))
+fn unfit(case: &Case<'_>) -> Option<(ArcStr, Arc<ClaimFacts>)> {
+    claims(case.pod).filter(|_| not_provisioned(case).is_none())?;
+    case.world.claims(case.pod).into_iter().find(|(_, claim)| claim.is_unbound && !claim.why.is_empty())
 }
 
 /// Why a claim of the pod is not bound, as an event about the claim says. The pod does not name the claim's UID, so an old
 /// event may be about an earlier claim of the same name.
-fn not_provisioned(view: &View<'_>) -> Option<String> {
+fn not_provisioned(case: &Case<'_>) -> Option<String> {
     let is_current = |event: &&Event| {
         event.involved.kind == CLAIM
-            && event.last >= view.pod.created
-            && event.last.is_some_and(|last| view.now.duration_since(last) < CURRENT)
+            && event.last >= case.pod.created
+            && event.last.is_some_and(|last| case.now.duration_since(last) < CURRENT)
     };
-    let event = view.events(&["ProvisioningFailed"], "").find(is_current)?;
+    let event = case.events(&["ProvisioningFailed"], "").find(is_current)?;
     let claim = &event.involved.name;
-    let class = after_all(text(event), &["storageclass.storage.k8s.io "]).and_then(quoted);
-    Some(match class {
-        Some((class, rest)) if rest.starts_with(" not found") => {
+    Some(match parts("{}storageclass.storage.k8s.io {q} not found{}", text(event)) {
+        Some([_, class, _]) => {
             format!("the PersistentVolumeClaim {claim} is not bound: the StorageClass {class} does not exist")
         }
-        _ => format!("the PersistentVolumeClaim {claim} is not bound: {}", text(event)),
+        None => format!("the PersistentVolumeClaim {claim} is not bound: {}", text(event)),
     })
 }
 

@@ -3,34 +3,31 @@
 use crate::api::Cause;
 
 use super::{
-    super::container::{Container, Trouble, never_started},
-    Found, View,
+    super::container::{Container, Failure, never_started},
+    Case, Found,
+    case::text,
     config::missing,
-    evidence::text,
-    name_of, volumes,
+    name_of,
+    parse::{all_parts, filled, parts, without_grpc},
 };
 
-pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
+pub(super) fn explain<'a>(case: &Case<'a>, container: Container<'a>) -> Found {
     let name = name_of(container);
-    let trouble = container.last_trouble();
-    let life = trouble.and_then(|trouble| container.failure(trouble)).or(container.status.last.as_ref());
-    let error = match trouble {
-        Some(Trouble::Waiting(waiting)) if waiting.reason != "CrashLoopBackOff" && !waiting.message.is_empty() => {
+    let failure = container.last_failure();
+    let run = failure.and_then(|failure| container.termination(failure)).or(container.status.last.as_ref());
+    let error = match failure {
+        Some(Failure::Waiting(waiting)) if waiting.reason != "CrashLoopBackOff" && !waiting.message.is_empty() => {
             waiting.message.as_str()
         }
         // Only the runtime writes the message of an instance that never ran.
-        _ => life.filter(|life| never_started(life)).map_or("", |life| life.message.as_str()),
+        _ => run.filter(|run| never_started(run)).map_or("", |run| run.message.as_str()),
     };
-    let error = if error.is_empty() { reported_error(view, container).unwrap_or_default() } else { error };
+    let error = if error.is_empty() { reported_error(case, container).unwrap_or_default() } else { error };
     if error.is_empty() {
         return Found::silent(format!("{name} cannot be started"));
     }
-    if let Some(missing) = missing(error, &view.pod.namespace) {
-        let found = Found::new(missing.cause, format!("{name} needs {}", missing.what));
-        return match missing.subject {
-            Some(subject) => found.about(subject),
-            None => found,
-        };
+    if let Some(missing) = missing(error, &case.pod.namespace) {
+        return missing.needed_by(&name);
     }
     if let Some((cause, command)) = command(error) {
         // The image may have the file, but not in $PATH, or a volume may hide it.
@@ -46,22 +43,21 @@ pub(super) fn explain<'a>(view: &View<'a>, container: Container<'a>) -> Found {
     }
     // runc sees that its own process in the container was killed before it could start the command.
     if error.contains("container init was OOM-killed") {
-        let limit = container.spec.map(|spec| spec.memory_limit.as_str()).filter(|limit| !limit.is_empty());
-        let limit = limit.map(|limit| format!("; limit {limit}")).unwrap_or_default();
+        let limit = container.memory_limit().map(|limit| format!("; limit {limit}")).unwrap_or_default();
         return Found::new(Cause::OutOfMemory, format!("{name} was OOM-killed before its command started{limit}"));
     }
     if let Some(path) = mount(error) {
         return Found::new(
             Cause::MountFailed,
-            format!("a volume cannot be mounted into {name} at {path}: {}", volumes::short(error)),
+            format!("a volume cannot be mounted into {name} at {path}: {}", without_grpc(error)),
         );
     }
-    Found::unknown(format!("{name} cannot be started: {}", volumes::short(error)))
+    Found::unknown(format!("{name} cannot be started: {}", without_grpc(error)))
 }
 
 /// The error of the last attempt that an event reports.
-fn reported_error<'a>(view: &View<'a>, container: Container<'a>) -> Option<&'a str> {
-    view.events(&["Failed"], &container.status.name)
+fn reported_error<'a>(case: &Case<'a>, container: Container<'a>) -> Option<&'a str> {
+    case.events(&["Failed"], &container.status.name)
         .filter_map(|event| text(event).strip_prefix("Error: "))
         .find(|error| error.contains(' '))
 }
@@ -89,78 +85,46 @@ fn command(error: &str) -> Option<(Cause, String)> {
     why.starts_with(" not found").then(|| (Cause::CommandNotFound, name.to_owned()))
 }
 
-/// The kubelet refuses to start a container with `runAsNonRoot` whose user is, or may be, root.
+/// How the kubelet refuses to start a container with `runAsNonRoot` whose user is, or may be, root.
+const REFUSED_USERS: [(&str, &str); 3] = [
+    (
+        "container has runAsNonRoot and image will run as root{}",
+        "{0} has runAsNonRoot, but its image runs as root: set runAsUser, or use an image with a user",
+    ),
+    (
+        "container's runAsUser breaks non-root policy{}",
+        "{0} has runAsNonRoot, but also runAsUser 0, which is root: set another runAsUser",
+    ),
+    (
+        "container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root{}",
+        "{0} has runAsNonRoot, and the user {1} of its image has no number: set runAsUser to that user's",
+    ),
+];
+
 fn refused_user(error: &str, name: &str) -> Option<String> {
-    if error.starts_with("container has runAsNonRoot and image will run as root") {
-        return Some(format!(
-            "{name} has runAsNonRoot, but its image runs as root: set runAsUser, or use an image with a user"
-        ));
-    }
-    if error.starts_with("container's runAsUser breaks non-root policy") {
-        return Some(format!("{name} has runAsNonRoot, but also runAsUser 0, which is root: set another runAsUser"));
-    }
-    let user = error.strip_prefix("container has runAsNonRoot and image has non-numeric user (")?;
-    let (user, _) = user.split_once("), cannot verify user is non-root")?;
-    Some(format!(
-        "{name} has runAsNonRoot, and the user {user} of its image has no number: set runAsUser to that user's"
-    ))
+    REFUSED_USERS.iter().find_map(|(pattern, sentence)| {
+        let mut parts = all_parts(pattern, error)?;
+        parts.insert(0, name);
+        Some(filled(sentence, &parts))
+    })
 }
 
 /// The path inside the container at which the runtime could not mount a volume: `error mounting "…" to rootfs at "/etc/x"`.
 fn mount(error: &str) -> Option<String> {
     let plain = error.replace('\\', "");
-    let (_, rest) = plain.split_once("error mounting \"")?;
-    let (_, rest) = rest.split_once("\" to rootfs at \"")?;
-    rest.split_once('"').map(|(path, _)| path.to_owned())
+    let [_, _, path, _] = parts("{}error mounting {q} to rootfs at {q}{}", &plain)?;
+    Some(path.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::rows, *};
 
     #[test]
     fn finds_the_command_in_the_errors_of_runtimes() {
-        use Cause::{CommandNotFound, PermissionDenied};
-        for (error, cause, name) in [
-            (
-                "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: \
-                 unable to start container process: exec: \"/no/such/binary\": stat /no/such/binary: no such file or directory: \
-                 unknown",
-                CommandNotFound,
-                "/no/such/binary",
-            ),
-            (
-                "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: \
-                 unable to start container process: error during container init: exec: \"foo\": executable file not found in \
-                 $PATH: unknown",
-                CommandNotFound,
-                "foo",
-            ),
-            (
-                "unable to start container process: exec: \"/app/run.sh\": permission denied: unknown",
-                PermissionDenied,
-                "/app/run.sh",
-            ),
-            (
-                "container create failed: time=\"2026-01-01T00:00:00Z\" level=error msg=\"runc create failed: unable to start \
-                 container process: exec: \\\"/x\\\": stat /x: no such file or directory\"",
-                CommandNotFound,
-                "/x",
-            ),
-            (
-                "failed to start container \"ab\": Error response from daemon: OCI runtime create failed: \
-                 container_linux.go:345: starting container process caused \"exec: \\\"foo\\\": executable file not found in \
-                 $PATH\": unknown",
-                CommandNotFound,
-                "foo",
-            ),
-            (
-                "container create failed: executable file `foo` not found in $PATH: No such file or directory",
-                CommandNotFound,
-                "foo",
-            ),
-        ] {
-            assert_eq!(command(error), Some((cause, name.to_owned())), "{error}");
+        for [error, cause, name] in rows(include_str!("../../../tests/fixtures/messages/commands.tsv")) {
+            let found = command(error).unwrap();
+            assert_eq!((found.0.as_str(), found.1.as_str()), (cause, name), "{error}");
         }
     }
 

@@ -11,6 +11,12 @@ use crate::{
 
 use super::continues;
 
+/// The rows of a table, whose columns are separated by tabs. `#` begins a comment.
+pub(super) fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split('\t').collect::<Vec<_>>().try_into().unwrap_or_else(|_| panic!("{line:?}")))
+}
+
 fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_800_000_000 + second)
 }
@@ -29,7 +35,7 @@ fn probe(period: u32, failure_threshold: u32) -> Option<Box<Probe>> {
 }
 
 /// An instance that ran from 0 to `finished`.
-fn life(exit_code: i32, reason: &str, finished: i64) -> Terminated {
+fn run(exit_code: i32, reason: &str, finished: i64) -> Terminated {
     Terminated {
         exit_code,
         reason: reason.into(),
@@ -40,13 +46,13 @@ fn life(exit_code: i32, reason: &str, finished: i64) -> Terminated {
 }
 
 /// A pod whose container runs again after this instance.
-fn restarted(spec: ContainerSpec, life: Terminated) -> Pod {
-    let running = Running { started: life.finished };
+fn restarted(spec: ContainerSpec, run: Terminated) -> Pod {
+    let running = Running { started: run.finished };
     let status = ContainerStatus {
         name: spec.name.clone(),
         restarts: 2,
         state: ContainerState { running: Some(running), ..ContainerState::default() },
-        last: Some(life),
+        last: Some(run),
         ..ContainerStatus::default()
     };
     pod("Running", spec, status)
@@ -113,7 +119,7 @@ fn cause(pod: &Pod, events: Vec<Event>) -> Cause {
 #[test]
 fn a_kill_is_that_of_a_probe_only_if_its_failures_fit() {
     let spec = |app: ContainerSpec| ContainerSpec { liveness_probe: probe(10, 3), ..app };
-    let killed = |exit_code, reason: &str| restarted(spec(app()), life(exit_code, reason, 60));
+    let killed = |exit_code, reason: &str| restarted(spec(app()), run(exit_code, reason, 60));
     let failures = |count, first, last| vec![unhealthy("Liveness", count, first, last)];
     for (name, pod, events, expected) in [
         ("SIGKILL after three failures", killed(137, "Error"), failures(3, 10, 30), Cause::LivenessProbe),
@@ -132,24 +138,24 @@ fn a_kill_is_that_of_a_probe_only_if_its_failures_fit() {
         ("its own exit code, too few", killed(1, "Error"), failures(2, 40, 50), Cause::ExitCode),
         (
             "its own exit code, not in a row",
-            restarted(spec(app()), life(1, "Error", 3600)),
+            restarted(spec(app()), run(1, "Error", 3600)),
             failures(3, 10, 3590),
             Cause::ExitCode,
         ),
         ("exit code 0 when asked to stop", killed(0, "Completed"), failures(3, 40, 60), Cause::LivenessProbe),
         (
             "a kill long after the last failure",
-            restarted(spec(app()), life(137, "Error", 3600)),
+            restarted(spec(app()), run(137, "Error", 3600)),
             failures(3, 10, 30),
             Cause::Signal,
         ),
         (
             "shorter than the probe takes",
-            restarted(spec(app()), life(137, "Error", 5)),
+            restarted(spec(app()), run(137, "Error", 5)),
             failures(3, 0, 5),
             Cause::Signal,
         ),
-        ("without the probe", restarted(app(), life(137, "Error", 60)), failures(3, 10, 30), Cause::Signal),
+        ("without the probe", restarted(app(), run(137, "Error", 60)), failures(3, 10, 30), Cause::Signal),
     ] {
         // Only a loop makes an instance that exits with code 0 a problem.
         let pod = if pod.statuses[0].last.as_ref().unwrap().exit_code == 0 { in_loop(pod) } else { pod };
@@ -185,7 +191,7 @@ fn in_loop(mut pod: Pod) -> Pod {
 fn the_startup_probe_kills_only_before_it_has_passed() {
     let spec = |app: ContainerSpec| ContainerSpec { startup_probe: probe(5, 4), liveness_probe: probe(10, 3), ..app };
     let startup = |count, first, last| unhealthy("Startup", count, first, last);
-    let killed = |finished| restarted(spec(app()), life(137, "Error", finished));
+    let killed = |finished| restarted(spec(app()), run(137, "Error", finished));
     assert_eq!(cause(&killed(50), vec![startup(4, 5, 20)]), Cause::StartupProbe);
     assert_eq!(cause(&killed(3600), vec![startup(4, 5, 20)]), Cause::Signal, "it had passed");
     let both = vec![startup(4, -200, 20), unhealthy("Liveness", 3, 40, 60)];
@@ -195,13 +201,13 @@ fn the_startup_probe_kills_only_before_it_has_passed() {
 #[test]
 fn explains_out_of_memory() {
     let limited = ContainerSpec { memory_limit: "512Mi".into(), ..app() };
-    let mut pod = restarted(limited, life(137, "OOMKilled", 34));
+    let mut pod = restarted(limited, run(137, "OOMKilled", 34));
     let message = |pod: &Pod| explained(pod, vec![], 100).message;
     assert_eq!(message(&pod), "app was OOM-killed 34 s after its start, 2 restarts; limit 512Mi");
-    let terminated = Terminated { finished: Some(at(31)), ..life(137, "OOMKilled", 31) };
+    let terminated = Terminated { finished: Some(at(31)), ..run(137, "OOMKilled", 31) };
     pod.statuses[0].state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
     assert_eq!(message(&pod), "app was OOM-killed 31–34 s after its start, 2 restarts; limit 512Mi");
-    let pod = restarted(app(), life(143, "OOMKilled", 34));
+    let pod = restarted(app(), run(143, "OOMKilled", 34));
     assert_eq!(
         message(&pod),
         "a process of app was OOM-killed; its main process exited with code 143 (SIGTERM); it has no memory limit of its own",
@@ -217,11 +223,11 @@ fn explains_post_start_hooks() {
     assert_eq!(found.cause, Cause::PostStartHook);
     assert_eq!(found.message, "the postStart hook of app failed: command '/bin/false' exited with 1");
     pod = in_loop(pod);
-    pod.statuses[0].last = Some(life(137, "Error", 2));
+    pod.statuses[0].last = Some(run(137, "Error", 2));
     let failed = |last| vec![event("FailedPostStartHook", "PostStartHook failed", 2, 0, last)];
     assert_eq!(cause(&pod, failed(1)), Cause::PostStartHook);
     assert_eq!(cause(&pod, failed(-60)), Cause::PostStartHook, "the hook of an earlier run of the loop");
-    pod.statuses[0].last = Some(life(137, "Error", 1200));
+    pod.statuses[0].last = Some(run(137, "Error", 1200));
     assert_eq!(cause(&pod, failed(-60)), Cause::Signal, "no hook takes so long");
 }
 
@@ -368,7 +374,7 @@ fn ten_thousand_events_and_huge_messages_are_harmless() {
     let huge = "Liveness probe failed: \u{202e}".repeat(40_000);
     let mut events = vec![event("Unhealthy", &huge, u32::MAX, 0, 30)];
     events.extend((0..10_000).map(|second| unhealthy("Liveness", u32::MAX, second, second)));
-    let pod = restarted(ContainerSpec { liveness_probe: probe(u32::MAX, u32::MAX), ..app() }, life(137, "Error", 60));
+    let pod = restarted(ContainerSpec { liveness_probe: probe(u32::MAX, u32::MAX), ..app() }, run(137, "Error", 60));
     let found = explained(&pod, events, 100);
     assert!(found.message.len() <= 1024 && found.evidence.len() <= 4);
     assert!(found.evidence.iter().all(|line| line.len() <= 512));
@@ -376,12 +382,12 @@ fn ten_thousand_events_and_huge_messages_are_harmless() {
 
 #[test]
 fn only_finalizers_hold_a_pod_without_running_containers() {
-    let mut pod = restarted(app(), life(0, "Completed", 10));
+    let mut pod = restarted(app(), run(0, "Completed", 10));
     pod.deletion = Some(at(-1000));
     pod.finalizers = ["example.com/a"].into_iter().collect();
     pod.deletion_grace = Some(0);
     assert_eq!(cause(&pod, vec![]), Cause::Unknown, "its container still runs");
-    pod.statuses[0].state = ContainerState { terminated: Some(life(0, "Completed", 20)), ..ContainerState::default() };
+    pod.statuses[0].state = ContainerState { terminated: Some(run(0, "Completed", 20)), ..ContainerState::default() };
     pod.deletion_grace = Some(30);
     assert_eq!(cause(&pod, vec![]), Cause::Unknown, "the kubelet has not confirmed the end");
     pod.deletion_grace = Some(0);

@@ -20,8 +20,7 @@ fn waiting(reason: &str) -> Value {
     json!({"waiting": {"reason": reason, "message": ""}})
 }
 
-/// When the trouble of the only container began, and whether it may have begun earlier. Containers are restarted out of trouble
-/// after 600 s, and the pod was created, and is not ready, since second 0.
+/// Since when the only container fails, and whether it may have failed earlier. A restarted one counts as failing for 600 s, and the pod was created, and is not ready, since second 0.
 fn beginning(probe: &Value, restarts: i32, state: &Value, last: &Value) -> Option<(i64, bool)> {
     let app = json!({"restartCount": restarts, "state": state, "lastState": last});
     let app = orchestr_testbed::objects::container("app", app);
@@ -33,8 +32,8 @@ fn beginning(probe: &Value, restarts: i32, state: &Value, last: &Value) -> Optio
     let metadata = json!({"creationTimestamp": at(0).to_string()});
     let pod = pod("cart", json!({"metadata": metadata, "spec": {"containers": [spec]}, "status": status}));
     let mut clock = PodClock::new(&pod, at(9_000));
-    let (_, beginning) = containers(&pod).next()?.trouble(Duration::from_secs(600), &mut clock)?;
-    Some((beginning.time?.duration_since(at(0)).as_secs(), beginning.at_latest))
+    let failing = containers(&pod).next()?.failing(Duration::from_secs(600), &mut clock)?;
+    Some((failing.since?.duration_since(at(0)).as_secs(), failing.since_at_latest))
 }
 
 #[test]

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use orchestr_testbed::objects::merged;
 use serde_json::json;
 
-use super::*;
+use super::{super::tests::rows, *};
 use crate::{
-    diagnosis::{ClaimFacts, ClusterNodes, PortHolders},
+    diagnosis::{ClaimFacts, ClusterNodes, Facts, PortHolders},
     events::InvolvedObject,
 };
 
 /// What explains a pod with this message of the scheduler, in the second 1000.
 fn explained(message: &str, pod: &Pod, facts: &Facts) -> Found {
-    of_message(message, &View { pod, facts, now: at(1000) })
+    of_message(message, &Case { pod, events: &facts.events, world: facts, now: at(1000) })
 }
 
 fn at(second: i64) -> Timestamp {
@@ -22,86 +22,7 @@ fn at(second: i64) -> Timestamp {
 #[test]
 fn reads_the_messages_of_the_scheduler() {
     const PREEMPTION: &str = " preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.";
-    for (reasons, cause, sentence) in [
-        (
-            "3 Insufficient cpu, 2 Insufficient memory, 5 Too many pods.",
-            Cause::InsufficientResources,
-            "none of 5 nodes has enough free cpu and memory and room for pods: 3 Insufficient cpu, 2 Insufficient memory, 5 \
-             Too many pods",
-        ),
-        (
-            "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 4 Insufficient nvidia.com/gpu.",
-            Cause::InsufficientResources,
-            "none of the other nodes has enough free nvidia.com/gpu: 1 node(s) had untolerated taint \
-             {node-role.kubernetes.io/control-plane: }, 4 Insufficient nvidia.com/gpu",
-        ),
-        (
-            "2 node(s) had untolerated taint {gpu: yes}, 3 node(s) had untolerated taint {a/b: c}.",
-            Cause::Taints,
-            "the pod does not tolerate the taints of the nodes: 2 node(s) had untolerated taint {gpu: yes}, 3 node(s) had \
-             untolerated taint {a/b: c}",
-        ),
-        (
-            "5 node(s) had untolerated taint(s).",
-            Cause::Taints,
-            "the pod does not tolerate the taints of the nodes: 5 node(s) had untolerated taint(s)",
-        ),
-        (
-            "5 node(s) had taint {key1: value1}, that the pod didn't tolerate.",
-            Cause::Taints,
-            "the pod does not tolerate the taints of the nodes: 5 node(s) had taint {key1: value1}, that the pod didn't \
-             tolerate",
-        ),
-        (
-            "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 4 node(s) didn't match Pod's node \
-             affinity/selector.",
-            Cause::NodeSelector,
-            "none of the other nodes matches the pod's node selector or affinity: 1 node(s) had untolerated taint \
-             {node-role.kubernetes.io/control-plane: }, 4 node(s) didn't match Pod's node affinity/selector",
-        ),
-        (
-            "5 node(s) didn't have free ports for the requested pod ports.",
-            Cause::PortConflict,
-            "the pod's host port is taken: 5 node(s) didn't have free ports for the requested pod ports",
-        ),
-        (
-            "3 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
-            Cause::InsufficientResources,
-            "none of the other nodes has enough free cpu: 3 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector",
-        ),
-        (
-            "pod has unbound immediate PersistentVolumeClaims.",
-            Cause::VolumeUnbound,
-            "a PersistentVolumeClaim of the pod is not bound",
-        ),
-        (
-            "persistentvolumeclaim \"nope\" not found. not found",
-            Cause::VolumeNotFound,
-            "the PersistentVolumeClaim nope does not exist",
-        ),
-        (
-            "persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"pv-1\".",
-            Cause::VolumeNotFound,
-            "the PersistentVolume pv-1 of the claim data does not exist",
-        ),
-        // Any of the two may be the cause.
-        (
-            "2 node(s) had untolerated taint {gpu: yes}, 3 node(s) didn't match Pod's node affinity/selector.",
-            Cause::Unknown,
-            "none of 5 nodes fits: 2 node(s) had untolerated taint {gpu: yes}, 3 node(s) didn't match Pod's node \
-             affinity/selector",
-        ),
-        (
-            "2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint {nvidia.com/gpu: }.",
-            Cause::Unknown,
-            "none of 5 nodes fits: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint {nvidia.com/gpu: }",
-        ),
-        (
-            "5 node(s) didn't match pod topology spread constraints.",
-            Cause::Unknown,
-            "none of 5 nodes fits: 5 node(s) didn't match pod topology spread constraints",
-        ),
-    ] {
+    for [reasons, cause, sentence] in rows(include_str!("../../../../tests/fixtures/messages/scheduler.tsv")) {
         for rest in [
             "",
             PREEMPTION,
@@ -109,7 +30,7 @@ fn reads_the_messages_of_the_scheduler() {
         ] {
             let message = format!("0/5 nodes are available: {reasons}{rest}");
             let found = explained(&message, &Pod::default(), &Facts::default());
-            assert_eq!((found.cause, found.sentence.as_str()), (cause, sentence), "{reasons}{rest}");
+            assert_eq!((found.cause.as_str(), found.sentence.as_str()), (cause, sentence), "{reasons}{rest}");
         }
     }
 }
@@ -390,11 +311,9 @@ fn a_sentence_about_thousands_of_nodes_is_one_line() {
 fn asks_for_the_nodes_only_if_they_may_show_more() {
     let asks = |spec: serde_json::Value, reasons: &str| {
         let message = format!("0/2 nodes are available: {reasons}.");
-        let condition =
-            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
-        let spec = merged(spec, &json!({"nodeName": null}));
-        let pod = crate::pods::testing::pod("a", json!({"spec": spec, "status": {"conditions": [condition]}}));
-        needs_nodes(&View { pod: &pod, facts: &Facts::default(), now: at(1000) })
+        let pod = crate::pods::testing::pod("a", json!({"spec": merged(spec, &json!({"nodeName": null}))}));
+        let (_, reasons) = fit_error(&message).unwrap();
+        may_show_more(&pod, &exclusions(reasons))
     };
     let selector = json!({"nodeSelector": {"disk": "ssd"}});
     let requests = json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]});
@@ -468,7 +387,8 @@ fn names_the_claim_and_why_it_is_not_bound() {
         let facts = Facts { events: events.into(), ..Facts::default() };
         let found = explained(MESSAGE, &pod(claims), &facts);
         assert_eq!((found.cause, found.sentence.as_str()), (Cause::VolumeUnbound, sentence));
-        let late = of_message(MESSAGE, &View { pod: &pod(claims), facts: &facts, now: at(9000) });
+        let late =
+            of_message(MESSAGE, &Case { pod: &pod(claims), events: &facts.events, world: &facts, now: at(9000) });
         assert!(!late.sentence.contains("StorageClass"), "{}", late.sentence);
     }
 }

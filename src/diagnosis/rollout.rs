@@ -1,15 +1,18 @@
 //! What changed in the pod template from one revision of a workload to the next.
+//!
+//! Values of environment variables are kept only as hashes, because they may be secrets.
 
-mod template;
-
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 use crate::pods::Probe;
-
-use self::template::ContainerTemplate;
-pub use self::template::{RevisionObject, Template};
 
 /// The most changes that are kept.
 const CHANGES: usize = 8;
@@ -101,6 +104,153 @@ fn cut(name: &str) -> String {
     name[..name.floor_char_boundary(NAME_LIMIT)].to_owned()
 }
 
+/// A ReplicaSet or ControllerRevision, as far as it is needed to compare revisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevisionObject {
+    pub uid: String,
+    /// The UID of the owner reference with `controller: true`; empty without one.
+    pub owner_uid: String,
+    /// The number of the revision, if the object has one.
+    pub number: Option<i64>,
+    pub template: Template,
+}
+
+/// A pod template. It has no bound of its own: the caller limits the size of the object that it decodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Template {
+    /// When its revision was created.
+    #[serde(skip)]
+    created: Option<Timestamp>,
+    #[serde(deserialize_with = "or_default")]
+    containers: Vec<ContainerTemplate>,
+    #[serde(deserialize_with = "or_default")]
+    init_containers: Vec<ContainerTemplate>,
+}
+
+impl Template {
+    /// The app containers, then the init containers.
+    fn all(&self) -> impl Iterator<Item = &ContainerTemplate> {
+        self.containers.iter().chain(&self.init_containers)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerTemplate {
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    image: String,
+    #[serde(deserialize_with = "or_default")]
+    command: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    args: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    resources: Resources,
+    /// The variables by name, each with a hash of its value or source.
+    #[serde(deserialize_with = "env")]
+    env: BTreeMap<String, u64>,
+    /// The ConfigMaps and Secrets.
+    #[serde(deserialize_with = "env_from")]
+    env_from: BTreeMap<String, u64>,
+    /// Each with a hash of all its fields.
+    #[serde(deserialize_with = "probe")]
+    liveness_probe: Option<(Probe, u64)>,
+    #[serde(deserialize_with = "probe")]
+    readiness_probe: Option<(Probe, u64)>,
+    #[serde(deserialize_with = "probe")]
+    startup_probe: Option<(Probe, u64)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Resources {
+    #[serde(deserialize_with = "or_default")]
+    limits: BTreeMap<String, String>,
+}
+
+/// The annotations that hold the number of a ReplicaSet's revision.
+const NUMBER_ANNOTATIONS: [&str; 2] = ["deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"];
+
+impl RevisionObject {
+    /// Decodes a ReplicaSet (`spec.template`) or ControllerRevision (`data.spec.template`).
+    ///
+    /// # Errors
+    /// When the bytes are not JSON, or a field that is used has another type than the API defines. The error does not
+    /// quote the content.
+    pub fn from_json(json: &[u8]) -> Result<Self, &'static str> {
+        #[derive(Deserialize)]
+        struct Object {
+            #[serde(default)]
+            metadata: ObjectMeta,
+            spec: Option<Spec>,
+            data: Option<Data>,
+            revision: Option<i64>,
+        }
+        #[derive(Deserialize)]
+        struct Data {
+            spec: Option<Spec>,
+        }
+        #[derive(Deserialize)]
+        struct Spec {
+            template: Option<PodTemplate>,
+        }
+        #[derive(Deserialize)]
+        struct PodTemplate {
+            spec: Option<Template>,
+        }
+        let object: Object = serde_json::from_slice(json).map_err(|_| "it cannot be decoded")?;
+        let Object { metadata, spec, data, revision } = object;
+        let annotation = |name: &&str| metadata.annotations.as_ref()?.get(*name)?.parse().ok();
+        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        let spec = spec.or(data.and_then(|data| data.spec));
+        let template = spec.and_then(|spec| spec.template).and_then(|template| template.spec).unwrap_or_default();
+        Ok(Self {
+            number: revision.or_else(|| NUMBER_ANNOTATIONS.iter().find_map(annotation)),
+            owner_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
+            template: Template { created: metadata.creation_timestamp.map(|created| created.0), ..template },
+            uid: metadata.uid.unwrap_or_default(),
+        })
+    }
+}
+
+/// The default in place of `null`.
+fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    let variables: Vec<Value> = or_default(deserializer)?;
+    Ok(variables.iter().map(|variable| (text(&variable["name"]).to_owned(), hash(variable))).collect())
+}
+
+fn env_from<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    let sources: Vec<Value> = or_default(deserializer)?;
+    let name = |source: &Value| match (&source["configMapRef"]["name"], &source["secretRef"]["name"]) {
+        (Value::String(config_map), _) => format!("ConfigMap {config_map}"),
+        (_, secret) => format!("Secret {}", text(secret)),
+    };
+    Ok(sources.iter().map(|source| (name(source), hash(&source["prefix"]))).collect())
+}
+
+fn probe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<(Probe, u64)>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let hash = hash(&value);
+    let probe: Option<Probe> = serde_json::from_value(value).map_err(D::Error::custom)?;
+    Ok(probe.map(|probe| (probe, hash)))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Equal within one process only.
+fn hash(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
 impl TemplateChanges {
     /// What is known if only one revision was read.
     #[must_use]
@@ -111,12 +261,14 @@ impl TemplateChanges {
 
 /// By container. Values that are too long are no quantities.
 fn memory_limits(before: Option<&Template>, after: &Template) -> BTreeMap<String, MemoryLimits> {
-    let limit = |own: &ContainerTemplate| own.limits.get("memory").cloned().unwrap_or_default();
-    let find = |name: &str| before?.all().find(|own| own.name == name).map(limit);
-    let containers = after.all().take(CONTAINERS).filter(|own| own.name.len() <= NAME_LIMIT);
+    let limit = |container: &ContainerTemplate| container.resources.limits.get("memory").cloned().unwrap_or_default();
+    let find = |name: &str| before?.all().find(|container| container.name == name).map(limit);
+    let containers = after.all().take(CONTAINERS).filter(|container| container.name.len() <= NAME_LIMIT);
     containers
-        .map(|own| (own.name.clone(), MemoryLimits { before: find(&own.name), after: limit(own) }))
-        .filter(|(_, own)| own.after.len().max(own.before.as_ref().map_or(0, String::len)) <= QUANTITY_LIMIT)
+        .map(|container| {
+            (container.name.clone(), MemoryLimits { before: find(&container.name), after: limit(container) })
+        })
+        .filter(|(_, limits)| limits.after.len().max(limits.before.as_ref().map_or(0, String::len)) <= QUANTITY_LIMIT)
         .collect()
 }
 
@@ -156,12 +308,12 @@ impl Changes {
 
     fn lists(&mut self, kind: &str, before: &[ContainerTemplate], after: &[ContainerTemplate]) {
         for container in after {
-            match before.iter().find(|own| own.name == container.name) {
-                Some(own) => self.container(own, container),
+            match before.iter().find(|earlier| earlier.name == container.name) {
+                Some(earlier) => self.container(earlier, container),
                 None => self.push(format!("{kind} {}", cut(&container.name)), ChangeDetail::Added),
             }
         }
-        for gone in before.iter().filter(|own| after.iter().all(|container| container.name != own.name)) {
+        for gone in before.iter().filter(|earlier| after.iter().all(|container| container.name != earlier.name)) {
             self.push(format!("{kind} {}", cut(&gone.name)), ChangeDetail::Removed);
         }
     }
@@ -171,10 +323,10 @@ impl Changes {
         self.values(format!("image of {name}"), &before.image, &after.image);
         self.values(format!("command of {name}"), &before.command.join(" "), &after.command.join(" "));
         self.values(format!("args of {name}"), &before.args.join(" "), &after.args.join(" "));
-        let resources: BTreeMap<_, _> = before.limits.iter().chain(&after.limits).collect();
+        let resources: BTreeMap<_, _> = before.resources.limits.iter().chain(&after.resources.limits).collect();
         for resource in resources.into_keys() {
-            let [before, after] =
-                [before, after].map(|own| own.limits.get(resource).map(String::as_str).unwrap_or_default());
+            let [before, after] = [before, after]
+                .map(|template| template.resources.limits.get(resource).map(String::as_str).unwrap_or_default());
             self.values(format!("{} limit of {name}", cut(resource)), before, after);
         }
         for (probe, before, after) in [

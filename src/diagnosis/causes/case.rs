@@ -1,10 +1,19 @@
-//! Which events explain which kinds of problems, and how an event is shown.
+//! The case that is to be explained, the events that explain it, and how an event is shown.
 
 use jiff::Timestamp;
 
-use crate::{api::ProblemKind, events::Event};
+use crate::{
+    api::{Cause, ContainerKind, ProblemKind},
+    events::Event,
+    pods::Pod,
+};
 
-use super::{super::one_line::one_line, View};
+use super::super::{
+    container::{Container, containers},
+    finding::{Basis, Subject},
+    one_line::one_line,
+    world::World,
+};
 
 /// The most lines of evidence.
 const LINES: usize = 4;
@@ -45,16 +54,80 @@ pub(super) const CREATION: [&str; 9] = [
     "Failed",
 ];
 
-impl<'a> View<'a> {
+/// A pod with a problem, and what explains it.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) pod: &'a Pod,
+    /// All events about the pod, the most recent last.
+    pub(super) events: &'a [Event],
+    pub(super) world: &'a dyn World,
+    pub(super) now: Timestamp,
+}
+
+impl<'a> Case<'a> {
+    /// The container of this name.
+    pub(super) fn container(&self, name: &str) -> Option<Container<'a>> {
+        containers(self.pod).find(|container| container.status.name == name)
+    }
+
     /// The events with one of these reasons about the pod or this container, the most recent first. An empty name means
     /// any container.
     pub(super) fn events(&self, reasons: &'a [&'a str], container: &'a str) -> impl Iterator<Item = &'a Event> + 'a {
-        self.facts.events.iter().rev().take(EVENTS).filter(move |event| {
-            reasons.contains(&event.reason.as_str())
-                && (container.is_empty()
-                    || event.involved.container.is_empty()
-                    || event.involved.container == container)
+        self.events.iter().rev().take(EVENTS).filter(move |event| {
+            let named = &event.involved.container;
+            reasons.contains(&event.reason.as_str()) && (container.is_empty() || named.is_empty() || named == container)
         })
+    }
+}
+
+/// The result of one of the explanations.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) cause: Cause,
+    /// One sentence; empty if it is the pod's message.
+    pub(super) sentence: String,
+    /// Whether the pod's message should say it as well.
+    pub(super) is_detail: bool,
+    pub(super) subject: Option<Subject>,
+    pub(super) basis: Basis,
+}
+
+impl Found {
+    pub(super) fn new(cause: Cause, sentence: impl Into<String>) -> Self {
+        Self { cause, sentence: sentence.into(), ..Self::default() }
+    }
+
+    /// What is known although the cause is not.
+    pub(super) fn unknown(sentence: impl Into<String>) -> Self {
+        Self::new(Cause::Unknown, sentence)
+    }
+
+    /// The present state shows nothing about the cause.
+    pub(super) fn silent(sentence: impl Into<String>) -> Self {
+        Self { basis: Basis::Silent, ..Self::unknown(sentence) }
+    }
+
+    pub(super) fn about(self, subject: Subject) -> Self {
+        Self { subject: Some(subject), ..self }
+    }
+
+    pub(super) fn based_on(self, basis: Basis) -> Self {
+        Self { basis, ..self }
+    }
+
+    /// Adds the sentence to the pod's message.
+    pub(super) fn detailed(self) -> Self {
+        Self { is_detail: !self.sentence.is_empty(), ..self }
+    }
+}
+
+/// A container in a sentence, for example `app` or `init container migrate`.
+pub(super) fn name_of(container: Container<'_>) -> String {
+    let name = &container.status.name;
+    match container.kind {
+        ContainerKind::App => name.to_string(),
+        ContainerKind::Init => format!("init container {name}"),
+        ContainerKind::Sidecar => format!("sidecar {name}"),
     }
 }
 
@@ -64,14 +137,12 @@ pub(super) fn text(event: &Event) -> &str {
 }
 
 /// The events that explain the problem, one line each.
-pub(super) fn lines(view: &View<'_>, kind: ProblemKind, container: &str) -> Vec<String> {
-    let reasons = REASONS.iter().find(|(own, _)| *own == kind).map_or(&[] as &[&str], |(_, reasons)| reasons);
-    let events = view.facts.events.iter().rev().take(EVENTS).filter(|event| {
-        let named = &event.involved.container;
-        reasons.contains(&event.reason.as_str()) && (container.is_empty() || named.is_empty() || named == container)
-    });
+pub(super) fn lines(case: &Case<'_>, kind: ProblemKind, container: &str) -> Vec<String> {
+    let reasons =
+        REASONS.iter().find(|(explained, _)| *explained == kind).map_or(&[] as &[&str], |(_, reasons)| reasons);
+    let events = case.events(reasons, container);
     let mut lines: Vec<String> = events.filter(|event| !repeats_the_state(event)).take(LINES).map(line).collect();
-    let resize = view.pod.condition("PodResizePending").filter(|pending| pending.status == "True");
+    let resize = case.pod.condition("PodResizePending").filter(|pending| pending.status == "True");
     if let Some(pending) = resize.filter(|pending| pending.reason == "Infeasible") {
         lines.truncate(LINES - 1);
         lines.push(one_line(&format!("PodResizePending: {}: {}", pending.reason, pending.message), LINE_LIMIT));

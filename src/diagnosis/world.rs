@@ -1,6 +1,6 @@
-//! Facts besides the pod that a verdict depends on.
+//! What a verdict depends on besides the pod.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
@@ -9,28 +9,117 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-use crate::events::Event;
+use crate::{
+    events::Event,
+    pods::{Controller, Pod},
+};
 
 use super::{claims::ClaimFacts, cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges};
 
-/// Facts besides the pod that a verdict or its explanation depends on.
+/// What a verdict and its explanation depend on besides the pod. A question is asked only if its answer matters: the first
+/// about failed pods, the others about pods with a problem, and about one that several containers cause perhaps more than once.
+pub trait World {
+    /// Whether the controller of a failed pod has, or had, a healthy pod that was created later.
+    fn is_replaced(&self, pod: &Pod) -> bool;
+
+    /// The Job that controls a pod. `None` if it was not read yet; the default if it is gone or may not be read.
+    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>>;
+
+    /// The events about a pod, the most recent last. They explain a problem but do not decide whether there is one.
+    fn events(&self, pod: &Pod) -> Arc<[Event]>;
+
+    /// Another pod that uses a host port of this one. It is named in the explanation, and decides nothing.
+    fn port_holder(&self, pod: &Pod) -> Option<PortHolder>;
+
+    /// The pod template of the pod's revision, and what changed in it, if they were read.
+    fn revision(&self, _pod: &Pod) -> Option<Arc<TemplateChanges>> {
+        None
+    }
+
+    /// The nodes of the cluster, if they were read. They show why none of them takes a pod, and decide nothing.
+    fn nodes(&self, _pod: &Pod) -> Option<Arc<ClusterNodes>> {
+        None
+    }
+
+    /// The claims of a pod that were read. They show why they are not bound, and decide nothing.
+    fn claims(&self, _pod: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        Vec::new()
+    }
+
+    /// An event about a kill might explain the pod's problem better, see [`Finding::needs_kills`](super::Finding::needs_kills).
+    fn lacks_kills(&self, _: &Pod) {}
+}
+
+/// A world that is known in advance. A Job that is not part of it is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The Job named by `needs_job`, if it could be read.
     pub job: Option<Arc<JobFacts>>,
-    /// Whether the pod's controller runs a younger, healthy pod.
     pub replaced: bool,
-    /// The events about the pod, the most recent last. They explain a problem but do not decide whether there is
-    /// one.
     pub events: Arc<[Event]>,
-    /// A pod that uses a host port of the pod.
     pub port_holder: Option<PortHolder>,
-    /// The pod template of the pod's revision, and what changed in it, if they were read.
     pub revision: Option<Arc<TemplateChanges>>,
-    /// The nodes of the cluster, if they were read.
     pub nodes: Option<Arc<ClusterNodes>>,
-    /// The claims of the pod that were read, by name.
     pub claims: Vec<(ArcStr, Arc<ClaimFacts>)>,
+}
+
+impl World for Facts {
+    fn is_replaced(&self, _: &Pod) -> bool {
+        self.replaced
+    }
+
+    fn job(&self, _: &Pod, _: &Controller) -> Option<Arc<JobFacts>> {
+        Some(self.job.clone().unwrap_or_default())
+    }
+
+    fn events(&self, _: &Pod) -> Arc<[Event]> {
+        Arc::clone(&self.events)
+    }
+
+    fn port_holder(&self, _: &Pod) -> Option<PortHolder> {
+        self.port_holder.clone()
+    }
+
+    fn revision(&self, _: &Pod) -> Option<Arc<TemplateChanges>> {
+        self.revision.clone()
+    }
+
+    fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
+        self.nodes.clone()
+    }
+
+    fn claims(&self, _: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
+        self.claims.clone()
+    }
+}
+
+/// `spec.thresholds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Not scheduled, or containers being created.
+    pub pending: Duration,
+    /// An init container running.
+    pub initializing: Duration,
+    /// Running, but not Ready.
+    pub not_ready: Duration,
+    /// Being deleted, after the end of the grace period.
+    pub terminating: Duration,
+    /// How long a restarted container must run without failing before its problem is over.
+    pub restarted: Duration,
+    /// How long a Failed pod is reported after its controller has replaced it.
+    pub failed: Duration,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            pending: Duration::from_secs(60),
+            initializing: Duration::from_secs(5 * 60),
+            not_ready: Duration::from_secs(2 * 60),
+            terminating: Duration::from_secs(60),
+            restarted: Duration::from_secs(10 * 60),
+            failed: Duration::from_secs(60 * 60),
+        }
+    }
 }
 
 /// The relevant fields of a Job.
@@ -67,7 +156,8 @@ impl JobFacts {
     pub(crate) fn of(job: &Job) -> Self {
         let status = job.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let is_true = |kind: &str| conditions.iter().find(|own| own.type_ == kind && own.status == "True");
+        let is_true =
+            |kind: &str| conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True");
         let time = |time: Option<&Time>| time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit);
         let count = status.and_then(|status| status.failed);
