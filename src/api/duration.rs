@@ -63,39 +63,29 @@ fn parse(text: &str) -> Result<Duration, ParseDurationError> {
         return Err(ParseDurationError::Syntax);
     }
     let mut rest = text;
-    let mut total = Duration::ZERO;
+    // Whole nanoseconds up to a hundred days, which is more than any field of the spec allows.
+    let mut nanos = 0.0;
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(ParseDurationError::Syntax)?;
         let (number, after) = rest.split_at(number_end);
         let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at(unit_end);
-        let nanos_per_unit: u64 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60 * 1_000_000_000,
-            "h" => 3_600 * 1_000_000_000,
+        let unit = match unit {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3_600e9,
             _ => return Err(ParseDurationError::Syntax),
         };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-            return Err(ParseDurationError::Syntax);
-        }
-        let whole = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| ParseDurationError::Overflow)? };
-        let mut nanos = nanos_per_unit.checked_mul(whole).ok_or(ParseDurationError::Overflow)?;
-        let mut scale = nanos_per_unit;
-        for digit in fraction.bytes() {
-            scale /= 10;
-            nanos = nanos.checked_add(u64::from(digit - b'0') * scale).ok_or(ParseDurationError::Overflow)?;
-        }
-        total = total.checked_add(Duration::from_nanos(nanos)).ok_or(ParseDurationError::Overflow)?;
+        nanos += number.parse::<f64>().map_err(|_| ParseDurationError::Syntax)? * unit;
         rest = after;
     }
-    if total.as_nanos() > i64::MAX as u128 {
+    if nanos > i64::MAX as f64 {
         return Err(ParseDurationError::Overflow);
     }
-    Ok(total)
+    Ok(Duration::from_nanos(nanos.round() as u64))
 }
 
 impl FromStr for GoDuration {

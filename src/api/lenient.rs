@@ -28,13 +28,26 @@ where
     LenientList::deserialize(deserializer).map(|list| list.items)
 }
 
-/// As [`list`], for a list that [`shared_list`](super::shared_list) writes.
+/// As [`list`], for a list that [`serialize_shared`] writes.
 pub(super) fn shared_list<'de, T, D>(deserializer: D) -> Result<Vec<Arc<T>>, D::Error>
 where
     T: DeserializeOwned,
     D: Deserializer<'de>,
 {
     Ok(list(deserializer)?.into_iter().map(Arc::new).collect())
+}
+
+/// Serializes a list of [`Arc`]s. The feature `rc` of serde would do it for every `Arc`.
+pub(crate) fn serialize_shared<T: Serialize, S: Serializer>(
+    items: &[Arc<T>],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(items.iter().map(Arc::as_ref))
+}
+
+/// Whether a value need not be written, because it is what a reader assumes.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A list whose entries are decoded one by one. Those that this version cannot decode are left out and counted.

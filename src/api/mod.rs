@@ -5,48 +5,43 @@
 
 mod cause;
 pub mod crd;
-mod custom_request;
 mod duration;
 mod kind;
 mod lenient;
 pub(crate) mod limits;
-mod namespaced_name;
-mod object_name;
+mod names;
 mod open_enum;
-mod owner;
 mod ownership;
 mod schema;
-mod severity;
-pub(crate) mod shared_list;
-mod silence;
 mod spec;
 mod status;
 mod stored_object;
+mod webhook;
 mod webhook_status;
 
 pub use cause::Cause;
-pub use custom_request::{CustomContentType, CustomPer, CustomRequest, HttpMethod, ResolvedRequest};
 pub(crate) use duration::whole as whole_duration;
 pub use duration::{GoDuration, ParseDurationError};
-pub use kind::{ProblemKind, matches_reason, reason_names};
+pub use kind::{ProblemKind, Severity, matches_reason, reason_names};
 pub use lenient::LenientList;
-pub use namespaced_name::NamespacedName;
-pub(crate) use object_name::is_object_name;
-pub use owner::Owner;
+pub(crate) use lenient::serialize_shared;
+pub(crate) use names::is_object_name;
+pub use names::{NamespacedName, Owner};
 pub use ownership::Ownership;
 pub(crate) use ownership::{TEAM_LENGTH, is_link};
 pub(crate) use schema::{NAMESPACE_PATTERN, NAMESPACE_PATTERN_SYNTAX};
-pub use severity::Severity;
-pub use silence::{MuteMatch, QuietHours, Silence, Weekday};
 pub use spec::{
-    Alerts, Link, Logs, Match, Mentions, Orchestr, OrchestrSpec, PodScope, Report, SecretKeyRef, SecretKeySource,
-    SecretRef, SecretSource, Thresholds, Webhook, WebhookFormat,
+    Alerts, Link, Logs, MuteMatch, Orchestr, OrchestrSpec, PodScope, QuietHours, Report, Silence, Thresholds, Weekday,
 };
 pub use status::{
     CommonCause, ContainerIssue, ContainerKind, ContainerStateName, EndedIncident, Incident, LastTermination,
     LogSource, OrchestrStatus, PodProblem, Revision, UnwatchedSpan,
 };
 pub(crate) use stored_object::StoredObject;
+pub use webhook::{
+    CustomContentType, CustomPer, CustomRequest, HttpMethod, Match, Mentions, ResolvedRequest, SecretKeyRef,
+    SecretKeySource, SecretRef, SecretSource, Webhook, WebhookFormat,
+};
 pub(crate) use webhook_status::ALERT_BYTES;
 pub use webhook_status::{
     AlertPhase, AlertStatus, DeliveryError, Detail, Mention, MessageKind, MutedIncident, MutedStatus, Overflow,

@@ -75,17 +75,17 @@ impl Ownership {
 
     /// These values of a pod, and those of its namespace for what it lacks.
     #[must_use]
-    pub(crate) fn or(own: Option<&Self>, namespace: Option<&Self>) -> Self {
-        let (Some(own), Some(namespace)) = (own, namespace) else {
-            return own.or(namespace).cloned().unwrap_or_default();
+    pub(crate) fn or(pod: Option<&Self>, namespace: Option<&Self>) -> Self {
+        let (Some(pod), Some(namespace)) = (pod, namespace) else {
+            return pod.or(namespace).cloned().unwrap_or_default();
         };
-        let text = |own: &ArcStr, other: &ArcStr| if own.is_empty() { other.clone() } else { own.clone() };
+        let text = |text: &ArcStr, other: &ArcStr| if text.is_empty() { other.clone() } else { text.clone() };
         Self {
-            severity: own.severity.or(namespace.severity),
-            team: text(&own.team, &namespace.team),
-            runbook: text(&own.runbook, &namespace.runbook),
-            dashboard: text(&own.dashboard, &namespace.dashboard),
-            invalid: own.invalid,
+            severity: pod.severity.or(namespace.severity),
+            team: text(&pod.team, &namespace.team),
+            runbook: text(&pod.runbook, &namespace.runbook),
+            dashboard: text(&pod.dashboard, &namespace.dashboard),
+            invalid: pod.invalid,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::{TEAM_LENGTH, duration, limits};
@@ -39,74 +39,82 @@ const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 const DURATION: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 const DURATION_LENGTH: usize = 32;
 
-pub(super) fn namespace_patterns(_: &mut SchemaGenerator) -> Schema {
-    set(limits::NAMESPACE_PATTERNS, namespace_pattern())
+/// Defines a function for each schema, for `#[schemars(schema_with = "schema::name")]`.
+macro_rules! schemas {
+    ($($name:ident: $schema:expr,)*) => {
+        $(pub(super) fn $name(_: &mut SchemaGenerator) -> Schema {
+            $schema.as_object().cloned().unwrap_or_default().into()
+        })*
+    };
 }
 
-fn namespace_pattern() -> Value {
-    text(limits::NAMESPACE_PATTERN_LENGTH, NAMESPACE_PATTERN, &format!("must be {NAMESPACE_PATTERN_SYNTAX}"))
-}
-
-pub(super) fn reasons(_: &mut SchemaGenerator) -> Schema {
-    set(limits::REASONS, reason())
-}
-
-fn reason() -> Value {
-    text(limits::REASON_LENGTH, REASON, "must be a reason such as ImagePullBackOff: letters, digits and _")
-}
-
-pub(super) fn muted_namespaces(_: &mut SchemaGenerator) -> Schema {
-    set(limits::MUTE_MATCHES, namespace_pattern())
-}
-
-pub(super) fn muted_reasons(_: &mut SchemaGenerator) -> Schema {
-    set(limits::MUTE_MATCHES, reason())
-}
-
-pub(super) fn muted_owners(_: &mut SchemaGenerator) -> Schema {
-    let pattern = text(
-        limits::OWNER_PATTERN_LENGTH,
-        OWNER_PATTERN,
-        "must be the name of an owner: lower-case letters, digits, - and ., and at most one *",
-    );
-    set(limits::MUTE_MATCHES, pattern)
-}
-
-/// A time. CEL compares it as such because of its format.
-pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH})
-}
-
-pub(super) fn optional_time(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH, "nullable": true})
-}
-
-pub(super) fn comment(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "maxLength": limits::COMMENT_LENGTH, "nullable": true})
-}
-
-pub(super) fn weekdays(_: &mut SchemaGenerator) -> Schema {
-    set(7, json!({"type": "string", "enum": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]}))
-}
-
-pub(super) fn start_of_day(_: &mut SchemaGenerator) -> Schema {
-    required(text(5, TIME_OF_DAY, "must be a time of day such as 22:00, from 00:00 to 23:59"))
-}
-
-pub(super) fn end_of_day(_: &mut SchemaGenerator) -> Schema {
-    required(text(5, END_OF_DAY, "must be a time of day such as 07:00, from 00:00 to 24:00"))
-}
-
-pub(super) fn time_zone(_: &mut SchemaGenerator) -> Schema {
-    required(text(
+schemas! {
+    namespace_patterns: set(limits::NAMESPACE_PATTERNS, namespace_pattern()),
+    reasons: set(limits::REASONS, reason()),
+    label_selector: bounded_selector(),
+    threshold: duration_within(&limits::THRESHOLD),
+    tail_lines: integer(&limits::TAIL_LINES),
+    max_bytes: integer(&limits::MAX_BYTES),
+    redact_patterns: set(limits::REDACT_PATTERNS, redact_pattern()),
+    max_pods: integer(&limits::MAX_PODS),
+    link_name: text(limits::LINK_NAME_LENGTH, LINK_NAME, "must be letters, digits, spaces, - and ."),
+    link_url: text(
+        limits::LINK_URL_LENGTH,
+        LINK_URL,
+        "must be an http or https URL, with placeholders such as {namespace} only after the host",
+    ),
+    name: text(63, DNS_LABEL, "must be a name of lower-case letters, digits and -"),
+    secret_name: text(253, DNS_SUBDOMAIN, "must be a Secret's name: lower-case letters, digits, - and ."),
+    secret_key: text(253, SECRET_KEY, "must be a key of a Secret: letters, digits, -, _ and ."),
+    after: duration_within(&limits::AFTER),
+    repeat_every: duration_within(&limits::REPEAT_EVERY),
+    timeout: duration_within(&limits::TIMEOUT),
+    severities: set(3, json!({"type": "string", "enum": ["info", "warning", "critical"]})),
+    teams: set(
+        limits::TEAMS,
+        text(
+            TEAM_LENGTH,
+            TEAM_PATTERN,
+            "must be a team's name: letters, digits, -, _ and ., beginning and ending with a letter or digit, or with \
+             one * in place of any text",
+        ),
+    ),
+    mentions: set(
+        limits::MENTIONS,
+        text(
+            limits::MENTION_LENGTH,
+            MENTION,
+            "must be @here, @channel, or the ID of a user (U… or W…) or of a user group (S…) in Slack",
+        ),
+    ),
+    // The syntax of a custom request's parts is checked by `CustomFormat` of alerts.
+    custom_path: optional_text(limits::CUSTOM_PATH_LENGTH),
+    custom_headers: headers(),
+    custom_body: json!({"type": "string", "maxLength": limits::CUSTOM_BODY_LENGTH}),
+    optional_custom_body: optional_text(limits::CUSTOM_BODY_LENGTH),
+    custom_max_bytes: integer(&limits::CUSTOM_MAX_BYTES),
+    muted_namespaces: set(limits::MUTE_MATCHES, namespace_pattern()),
+    muted_reasons: set(limits::MUTE_MATCHES, reason()),
+    muted_owners: set(
+        limits::MUTE_MATCHES,
+        text(
+            limits::OWNER_PATTERN_LENGTH,
+            OWNER_PATTERN,
+            "must be the name of an owner: lower-case letters, digits, - and ., and at most one *",
+        ),
+    ),
+    // CEL compares a time as such because of its format.
+    time: json!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH}),
+    optional_time: json!({"type": "string", "format": "date-time", "maxLength": limits::TIME_LENGTH, "nullable": true}),
+    comment: optional_text(limits::COMMENT_LENGTH),
+    weekdays: set(7, json!({"type": "string", "enum": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]})),
+    start_of_day: text(5, TIME_OF_DAY, "must be a time of day such as 22:00, from 00:00 to 23:59"),
+    end_of_day: text(5, END_OF_DAY, "must be a time of day such as 07:00, from 00:00 to 24:00"),
+    time_zone: text(
         limits::TIME_ZONE_LENGTH,
         TIME_ZONE,
         "must be a time zone of the IANA database, such as Europe/Berlin",
-    ))
-}
-
-pub(super) fn severities(_: &mut SchemaGenerator) -> Schema {
-    set(3, json!({"type": "string", "enum": ["info", "warning", "critical"]}))
+    ),
 }
 
 pub(super) fn webhook_rules() -> Value {
@@ -121,60 +129,10 @@ pub(super) fn webhook_rules() -> Value {
     }])
 }
 
-/// A part of a custom request, whose syntax [`CustomFormat`](crate::alerts::CustomFormat) checks.
-pub(super) fn custom_path(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "nullable": true, "maxLength": limits::CUSTOM_PATH_LENGTH})
-}
-
-pub(super) fn custom_body(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "maxLength": limits::CUSTOM_BODY_LENGTH})
-}
-
-pub(super) fn optional_custom_body(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "nullable": true, "maxLength": limits::CUSTOM_BODY_LENGTH})
-}
-
-pub(super) fn custom_headers(_: &mut SchemaGenerator) -> Schema {
-    let length = limits::CUSTOM_HEADER_NAME_LENGTH;
-    json_schema!({
-        "type": "object",
-        "nullable": true,
-        "maxProperties": limits::CUSTOM_HEADERS,
-        "additionalProperties": {"type": "string", "maxLength": limits::CUSTOM_PATH_LENGTH},
-        "x-kubernetes-validations": [{
-            "rule": format!("self.all(name, size(name) <= {length} && name.matches(r'^[A-Za-z0-9-]+$'))"),
-            "message": "must be headers with names of letters, digits and -",
-        }],
-    })
-}
-
-pub(super) fn custom_max_bytes(_: &mut SchemaGenerator) -> Schema {
-    integer(&limits::CUSTOM_MAX_BYTES)
-}
-
-pub(super) fn mentions(_: &mut SchemaGenerator) -> Schema {
-    let message = "must be @here, @channel, or the ID of a user (U… or W…) or of a user group (S…) in Slack";
-    set(limits::MENTIONS, text(limits::MENTION_LENGTH, MENTION, message))
-}
-
-pub(super) fn link_name(_: &mut SchemaGenerator) -> Schema {
-    required(text(limits::LINK_NAME_LENGTH, LINK_NAME, "must be letters, digits, spaces, - and ."))
-}
-
-pub(super) fn link_url(_: &mut SchemaGenerator) -> Schema {
-    let message = "must be an http or https URL, with placeholders such as {namespace} only after the host";
-    required(text(limits::LINK_URL_LENGTH, LINK_URL, message))
-}
-
-pub(super) fn teams(_: &mut SchemaGenerator) -> Schema {
-    let message = "must be a team's name: letters, digits, -, _ and ., beginning and ending with a letter or digit, or with \
-                   one * in place of any text";
-    set(limits::TEAMS, text(TEAM_LENGTH, TEAM_PATTERN, message))
-}
-
 /// A `LabelSelector` with bounds, and with the rules that Kubernetes implements in code for its own kinds.
-pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
-    let key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, LABEL_KEY_MESSAGE);
+fn bounded_selector() -> Value {
+    let mut key = text(limits::LABEL_KEY_LENGTH, LABEL_KEY, LABEL_KEY_MESSAGE);
+    key["description"] = json!("The label's key.");
     let mut value = text(
         limits::LABEL_VALUE_LENGTH,
         LABEL_VALUE,
@@ -184,7 +142,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "required": ["key", "operator"],
         "properties": {
-            "key": described(key, "The label's key."),
+            "key": key,
             "operator": {
                 "description": "In and NotIn compare with values; Exists and DoesNotExist take none.",
                 "type": "string",
@@ -206,7 +164,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
         }],
     });
     value["description"] = json!("The label's value.");
-    json_schema!({
+    json!({
         "type": "object",
         "nullable": true,
         "properties": {
@@ -234,59 +192,6 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-pub(super) fn redact_patterns(_: &mut SchemaGenerator) -> Schema {
-    let pattern = json!({
-        "type": "string",
-        "maxLength": limits::REDACT_PATTERN_LENGTH,
-        // If the expression does not compile, the API server adds its error before the message.
-        "x-kubernetes-validations": [{
-            "rule": "!''.matches(self)",
-            "message": "must be a regular expression in RE2 syntax that does not match the empty text",
-        }],
-    });
-    set(limits::REDACT_PATTERNS, pattern)
-}
-
-pub(super) fn tail_lines(_: &mut SchemaGenerator) -> Schema {
-    integer(&limits::TAIL_LINES)
-}
-
-pub(super) fn max_bytes(_: &mut SchemaGenerator) -> Schema {
-    integer(&limits::MAX_BYTES)
-}
-
-pub(super) fn max_pods(_: &mut SchemaGenerator) -> Schema {
-    integer(&limits::MAX_PODS)
-}
-
-pub(super) fn threshold(_: &mut SchemaGenerator) -> Schema {
-    duration_within(&limits::THRESHOLD)
-}
-
-pub(super) fn after(_: &mut SchemaGenerator) -> Schema {
-    duration_within(&limits::AFTER)
-}
-
-pub(super) fn repeat_every(_: &mut SchemaGenerator) -> Schema {
-    duration_within(&limits::REPEAT_EVERY)
-}
-
-pub(super) fn timeout(_: &mut SchemaGenerator) -> Schema {
-    duration_within(&limits::TIMEOUT)
-}
-
-pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
-    required(text(63, DNS_LABEL, "must be a name of lower-case letters, digits and -"))
-}
-
-pub(super) fn secret_name(_: &mut SchemaGenerator) -> Schema {
-    required(text(253, DNS_SUBDOMAIN, "must be a Secret's name: lower-case letters, digits, - and ."))
-}
-
-pub(super) fn secret_key(_: &mut SchemaGenerator) -> Schema {
-    required(text(253, SECRET_KEY, "must be a key of a Secret: letters, digits, -, _ and ."))
-}
-
 fn text(max_length: usize, pattern: &str, message: &str) -> Value {
     json!({
         "type": "string",
@@ -295,17 +200,12 @@ fn text(max_length: usize, pattern: &str, message: &str) -> Value {
     })
 }
 
-fn described(mut schema: Value, description: &str) -> Value {
-    schema["description"] = json!(description);
-    schema
+fn optional_text(max_length: usize) -> Value {
+    json!({"type": "string", "nullable": true, "maxLength": max_length})
 }
 
-fn required(schema: Value) -> Schema {
-    schema.as_object().cloned().unwrap_or_default().into()
-}
-
-fn set(max_items: usize, item: Value) -> Schema {
-    json_schema!({
+fn set(max_items: usize, item: Value) -> Value {
+    json!({
         "type": "array",
         "nullable": true,
         "maxItems": max_items,
@@ -314,8 +214,8 @@ fn set(max_items: usize, item: Value) -> Schema {
     })
 }
 
-fn integer(range: &RangeInclusive<i32>) -> Schema {
-    json_schema!({
+fn integer(range: &RangeInclusive<i32>) -> Value {
+    json!({
         "type": "integer",
         "format": "int32",
         "nullable": true,
@@ -324,9 +224,9 @@ fn integer(range: &RangeInclusive<i32>) -> Schema {
     })
 }
 
-fn duration_within(range: &RangeInclusive<Duration>) -> Schema {
+fn duration_within(range: &RangeInclusive<Duration>) -> Value {
     let (shortest, longest) = (duration::whole(*range.start()), duration::whole(*range.end()));
-    json_schema!({
+    json!({
         "type": "string",
         "nullable": true,
         "maxLength": DURATION_LENGTH,
@@ -335,6 +235,40 @@ fn duration_within(range: &RangeInclusive<Duration>) -> Schema {
                 "self.matches(r'{DURATION}') && duration(self) >= duration('{shortest}') && duration(self) <= duration('{longest}')"
             ),
             "message": format!("must be a duration such as 90s, 5m or 1h30m, from {shortest} to {longest}"),
+        }],
+    })
+}
+
+fn namespace_pattern() -> Value {
+    text(limits::NAMESPACE_PATTERN_LENGTH, NAMESPACE_PATTERN, &format!("must be {NAMESPACE_PATTERN_SYNTAX}"))
+}
+
+fn reason() -> Value {
+    text(limits::REASON_LENGTH, REASON, "must be a reason such as ImagePullBackOff: letters, digits and _")
+}
+
+fn headers() -> Value {
+    let length = limits::CUSTOM_HEADER_NAME_LENGTH;
+    json!({
+        "type": "object",
+        "nullable": true,
+        "maxProperties": limits::CUSTOM_HEADERS,
+        "additionalProperties": {"type": "string", "maxLength": limits::CUSTOM_PATH_LENGTH},
+        "x-kubernetes-validations": [{
+            "rule": format!("self.all(name, size(name) <= {length} && name.matches(r'^[A-Za-z0-9-]+$'))"),
+            "message": "must be headers with names of letters, digits and -",
+        }],
+    })
+}
+
+fn redact_pattern() -> Value {
+    json!({
+        "type": "string",
+        "maxLength": limits::REDACT_PATTERN_LENGTH,
+        // If the expression does not compile, the API server adds its error before the message.
+        "x-kubernetes-validations": [{
+            "rule": "!''.matches(self)",
+            "message": "must be a regular expression in RE2 syntax that does not match the empty text",
         }],
     })
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{CustomRequest, GoDuration, OrchestrStatus, QuietHours, Severity, Silence, limits, schema};
+use super::{GoDuration, OrchestrStatus, Webhook, limits, schema};
 
 /// Which pods to watch, what counts as a problem, and where to send alerts. Only `alerts` is required.
 #[expect(clippy::duplicated_attributes, reason = "each column has a type")]
@@ -240,176 +240,94 @@ pub struct Link {
     pub url: String,
 }
 
-/// Whom Slack messages mention when a problem starts, by its severity. @here, @channel, the ID of a user (U… or W…) or of a
-/// user group (S…); at most 5 for each severity.
+/// Holds back alerts until a given time, critical ones as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Mentions {
-    /// For critical problems.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::mentions")]
-    pub critical: Option<Vec<String>>,
-    /// For problems with the severity warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::mentions")]
-    pub warning: Option<Vec<String>>,
-    /// For problems with the severity info.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::mentions")]
-    pub info: Option<Vec<String>>,
-}
-
-/// A webhook to which alerts are sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = schema::webhook_rules()))]
-pub struct Webhook {
-    /// Unique within the object: up to 63 lower-case letters, digits and -.
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.from) || self.from < self.until", "message": "from must be before until"},
+]))]
+pub struct Silence {
+    /// Unique within `silences`: up to 63 lower-case letters, digits and -.
     #[schemars(schema_with = "schema::name")]
     pub name: String,
-    /// The message format of the receiver.
-    pub format: WebhookFormat,
-    /// The Secret with the receiver's URL.
-    pub url_from: SecretKeySource,
-    /// The Secret with the key that signs each request (Standard Webhooks, `whsec_…`).
+    /// When it begins, such as 2026-12-01T06:00:00Z. Immediately by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signing_key_from: Option<SecretKeySource>,
-    /// A Secret whose keys and values are sent as headers, such as Authorization.
+    #[schemars(schema_with = "schema::optional_time")]
+    pub from: Option<String>,
+    /// When it ends, such as 2026-12-01T08:00:00Z. Required, so that no silence is forgotten.
+    #[schemars(schema_with = "schema::time")]
+    pub until: String,
+    /// Which problems are held back: those that match every field given here. At least one field must not be empty.
+    #[serde(rename = "match")]
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "(has(self.namespaces) && size(self.namespaces) > 0) || (has(self.reasons) && size(self.reasons) > 0) \
+                 || (has(self.owners) && size(self.owners) > 0)",
+        "message": "must name namespaces, reasons or owners",
+    }]))]
+    pub match_: MuteMatch,
+    /// Why, for people: up to 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headers_from: Option<SecretSource>,
-    /// The Secret with the certificates of a private CA, as PEM.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca_from: Option<SecretKeySource>,
-    /// How long a problem must last before it is sent, so that short problems are not: 0s to 168h, 30s by default. It does
-    /// not delay the resolved message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::after")]
-    pub after: Option<GoDuration>,
-    /// How often an ongoing problem is sent again: 1m to 168h, 4h by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::repeat_every")]
-    pub repeat_every: Option<GoDuration>,
-    /// Whether to send a message when a problem is resolved; true by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub send_resolved: Option<bool>,
-    /// Which problems to send; all by default.
-    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    pub match_: Option<Match>,
-    /// Whom the message that announces a problem mentions; only for the format Slack.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mentions: Option<Mentions>,
-    /// The request; required by the format Custom, and only for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub custom: Option<CustomRequest>,
-    /// How long one request may take: 1s to 60s, 10s by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::timeout")]
-    pub timeout: Option<GoDuration>,
+    #[schemars(schema_with = "schema::comment")]
+    pub comment: Option<String>,
 }
 
-/// A message format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum WebhookFormat {
-    /// Alertmanager's webhook body, version 4.
-    Generic,
-    /// Alertmanager's API v2.
-    Alertmanager,
-    /// A Slack incoming webhook.
-    Slack,
-    /// A Discord webhook.
-    Discord,
-    /// An Adaptive Card through a Teams workflow.
-    Teams,
-    /// PagerDuty Events API v2.
-    PagerDuty,
-    /// CloudEvents 1.0, structured mode.
-    CloudEvents,
-    /// A request of your own, in `custom`.
-    Custom,
-}
-
-impl WebhookFormat {
-    pub const ALL: [Self; 8] = [
-        Self::Generic,
-        Self::Alertmanager,
-        Self::Slack,
-        Self::Discord,
-        Self::Teams,
-        Self::PagerDuty,
-        Self::CloudEvents,
-        Self::Custom,
-    ];
-
-    #[must_use]
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Generic => "Generic",
-            Self::Alertmanager => "Alertmanager",
-            Self::Slack => "Slack",
-            Self::Discord => "Discord",
-            Self::Teams => "Teams",
-            Self::PagerDuty => "PagerDuty",
-            Self::CloudEvents => "CloudEvents",
-            Self::Custom => "Custom",
-        }
-    }
-}
-
-/// A value from a Secret in the object's own namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretKeySource {
-    /// The name of the Secret and the key in it.
-    pub secret_key_ref: SecretKeyRef,
-}
-
-/// One key of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SecretKeyRef {
-    /// The Secret's name.
-    #[schemars(schema_with = "schema::secret_name")]
-    pub name: String,
-    /// The key in it.
-    #[schemars(schema_with = "schema::secret_key")]
-    pub key: String,
-}
-
-/// All values of a Secret in the object's own namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretSource {
-    /// The Secret.
-    pub secret_ref: SecretRef,
-}
-
-/// The name of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SecretRef {
-    /// The Secret's name.
-    #[schemars(schema_with = "schema::secret_name")]
-    pub name: String,
-}
-
-/// Which problems are sent to a receiver.
+/// Hours in which alerts are held back every week, except critical ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Match {
-    /// Names or glob patterns of namespaces; at most 64. Absent or empty: all namespaces.
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "self.start != self.end", "message": "start and end must differ; a whole day is 00:00 to 24:00"},
+]))]
+pub struct QuietHours {
+    /// Unique within `quietHours`: up to 63 lower-case letters, digits and -.
+    #[schemars(schema_with = "schema::name")]
+    pub name: String,
+    /// The days on which they begin. Absent or empty: every day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::namespace_patterns")]
+    #[schemars(schema_with = "schema::weekdays")]
+    pub days: Option<Vec<Weekday>>,
+    /// The local time at which they begin, such as 22:00. If the clocks are set forward past it, they begin at that moment;
+    /// if the clocks show it twice, at the first.
+    #[schemars(schema_with = "schema::start_of_day")]
+    pub start: String,
+    /// The local time at which they end, such as 07:00, on the next day if it is before `start`; up to 24:00. If the clocks
+    /// are set forward past it, they end at that moment; if the clocks show it twice, at the second.
+    #[schemars(schema_with = "schema::end_of_day")]
+    pub end: String,
+    /// A time zone of the IANA database, such as Europe/Berlin.
+    #[schemars(schema_with = "schema::time_zone")]
+    pub time_zone: String,
+    /// Which problems are held back: those that match every field given here. All by default.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub match_: Option<MuteMatch>,
+}
+
+/// Which problems are held back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MuteMatch {
+    /// Names or glob patterns of namespaces; at most 16. Absent or empty: all namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::muted_namespaces")]
     pub namespaces: Option<Vec<String>>,
-    /// Kinds or reasons of problems, such as Crash or OOMKilled; at most 64. Absent or empty: all problems.
+    /// Kinds or reasons of problems, such as Crash or OOMKilled; at most 16. Absent or empty: all problems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::reasons")]
+    #[schemars(schema_with = "schema::muted_reasons")]
     pub reasons: Option<Vec<String>>,
-    /// Severities of problems: critical, warning or info. Absent or empty: all severities. A problem that had one of them
-    /// while it lasts continues to match.
+    /// Names of owners, such as cart, or with one * in place of any text, such as cart-*; at most 16. Absent or empty: all
+    /// owners.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::severities")]
-    pub severities: Option<Vec<Severity>>,
-    /// Teams, as the annotation kopf.dev/team of pods or namespaces names them, such as checkout, or with one * in place of
-    /// any text, such as shop-*; at most 64. Absent or empty: all problems, also those without a team.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::teams")]
-    pub teams: Option<Vec<String>>,
+    #[schemars(schema_with = "schema::muted_owners")]
+    pub owners: Option<Vec<String>>,
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Weekday {
+    Mon,
+    Tue,
+    Wed,
+    Thu,
+    Fri,
+    Sat,
+    Sun,
 }

@@ -6,9 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, lenient, open_enum::open_enum, shared_list,
-};
+use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, lenient, open_enum::open_enum};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,7 +30,7 @@ pub struct OrchestrStatus {
     #[serde(default)]
     pub problematic_pod_count: i64,
     /// How many pods should exist but do not, because their controllers cannot create them.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub missing_pods: i64,
     /// How many pods have a problem that is not reported because of `ignoreReasons` or the annotation kopf.dev/ignore.
     #[serde(default)]
@@ -67,7 +65,7 @@ pub struct OrchestrStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_since: Option<Time>,
     /// How many ended incidents were dropped from `history` to keep it within its limits.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub omitted_history: i64,
     /// The spans since `historySince` in which the pods were not watched; the most recent first, at most 20.
     #[serde(default, skip_serializing_if = "LenientList::is_empty")]
@@ -77,7 +75,7 @@ pub struct OrchestrStatus {
     #[serde(
         default,
         deserialize_with = "lenient::shared_list",
-        serialize_with = "shared_list::serialize",
+        serialize_with = "lenient::serialize_shared",
         skip_serializing_if = "Vec::is_empty"
     )]
     #[schemars(
@@ -118,7 +116,7 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log_line: String,
     /// What exists in the place of a missing object, such as `there is a ConfigMap app-configuration`. Only commands fill it, with
-    /// the rights of their callers, so a status never has it.
+    /// the permissions of their callers, so a status never has it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(skip)]
     pub hint: String,
@@ -142,10 +140,10 @@ pub struct Incident {
     /// How many pods are affected.
     pub pods: i64,
     /// The most pods that were affected at the same time; absent if it is the present number.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub most_pods: i64,
     /// How many pods the owner has, or should have.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub of: i64,
     /// The revision of the owner that fails, if an earlier one is still healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -371,7 +369,7 @@ pub struct LastTermination {
     /// The exit code.
     pub exit_code: i32,
     /// The signal, if the container runtime reports one.
-    #[serde(default, skip_serializing_if = "no_signal")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub signal: i32,
     /// When the container terminated, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -379,14 +377,6 @@ pub struct LastTermination {
     /// The termination message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-}
-
-fn is_zero(count: &i64) -> bool {
-    *count == 0
-}
-
-fn no_signal(signal: &i32) -> bool {
-    *signal == 0
 }
 
 /// The source of a log.

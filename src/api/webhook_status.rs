@@ -23,12 +23,12 @@ pub struct WebhookStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
     pub last_error: Option<DeliveryError>,
     /// How many attempts failed since the last success.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub failures: i64,
     /// How many consecutive attempts were answered with 403 or 404. A proxy may do so during a rollout of the receiver, so
     /// the first ones are retried soon.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub refusals: i64,
     /// Why the receiver refused the incidents that are marked with `refusedAt`; absent if there are none.
@@ -40,11 +40,11 @@ pub struct WebhookStatus {
     pub accepts_others: bool,
     /// The maximum number of incidents in the next message, while the incidents that the receiver refuses are being isolated.
     /// Absent: as many as fit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub part_size: i64,
     /// How much a message that only keeps alerts alive (Alertmanager) contains; less after the receiver refused it.
-    #[serde(default, skip_serializing_if = "Detail::is_full")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub resend_detail: Detail,
     /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct WebhookStatus {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sends_no_ends: bool,
     /// How many incidents were due but ended before they could be sent: nothing that has ended is reported as firing.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub dropped: i64,
     /// The message that is being sent.
@@ -115,7 +115,7 @@ pub struct MutedStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
     /// How many incidents began and ended while they were held back, since the last message that reported this number.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub ended: i64,
     /// Up to 16 of the incidents, to notice when they end. Of the others, only the number is known.
@@ -123,11 +123,11 @@ pub struct MutedStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub incidents: Vec<MutedIncident>,
     /// How many of the incidents that are held back now are not listed.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub unlisted: i64,
     /// How many incidents that were not listed have ended. They are counted in `ended` unless as many return soon.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     #[schemars(range(min = 0))]
     pub unlisted_ended: i64,
     /// When the last of them ended.
@@ -214,7 +214,7 @@ pub struct PendingMessage {
     pub maybe_delivered: bool,
     /// How much the message contains: Full, or, after the receiver refused it for its content (400, 413, 422), NoLogs and then
     /// Names.
-    #[serde(default, skip_serializing_if = "Detail::is_full")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub detail: Detail,
 }
 
@@ -250,12 +250,6 @@ open_enum! {
     } else = Names
 }
 
-impl Detail {
-    fn is_full(&self) -> bool {
-        *self == Self::Full
-    }
-}
-
 /// The state of an incident at a receiver. It repeats what identifies the incident, because the resolved message is sent
 /// when the incident itself no longer exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -276,7 +270,7 @@ pub struct AlertStatus {
     /// The latest reason.
     pub reason: String,
     /// The cause that was proven last, so that the resolved message names it.
-    #[serde(default, skip_serializing_if = "is_unknown")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub cause: Cause,
     /// The severity when it was first sent, which stays the label of the alert: critical, warning or info.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
@@ -301,7 +295,7 @@ pub struct AlertStatus {
     pub gone_since: Option<Time>,
     /// How often the incident came back soon after it ended. Each time doubles how long it must be gone before a resolved
     /// message is sent.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub returns: i64,
     /// When the receiver last refused a message about this incident alone, for its content. It is retried after 30 minutes,
     /// or earlier if the receiver accepts nothing else.
@@ -309,7 +303,7 @@ pub struct AlertStatus {
     pub refused_at: Option<Time>,
     /// How many incidents began and ended while they were held back, as a message to Alertmanager said together with this
     /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub held_back: i64,
     /// If pods are missing: up to three of the owner's controllers that cannot create them. They are read again after a restart.
     #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
@@ -420,7 +414,7 @@ struct StormStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused_at: Option<Time>,
     /// How many other incidents began and ended while they were held back, as of an alert.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "lenient::is_default")]
     held_back: i64,
     /// When the last of these incidents ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -462,12 +456,4 @@ impl StormStatus {
         });
         storm.serialize(serializer)
     }
-}
-
-fn is_unknown(cause: &Cause) -> bool {
-    *cause == Cause::Unknown
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::{
-    api::{NamespacedName, OrchestrStatus, WebhookStatus, condition, shared_list},
+    api::{NamespacedName, OrchestrStatus, WebhookStatus, condition, serialize_shared},
     leader::NotLeader,
     status_apply::{FieldManager, ObjectVersion, StatusTarget, is_newer, is_older},
 };
@@ -88,7 +88,7 @@ pub(super) enum NotStored {
 /// The fields of a [`DeliveryStatus`] in the object's status.
 #[derive(Debug, Serialize)]
 struct Fields<'a> {
-    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "shared_list::serialize")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "serialize_shared")]
     webhooks: &'a [Arc<WebhookStatus>],
     #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<[&'a Condition; 1]>,
