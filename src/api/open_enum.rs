@@ -14,21 +14,21 @@ macro_rules! open_enum {
             $(#[$unknown_meta:meta])* $Unknown:ident
         }
     ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $Enum {
-            $($(#[$value_meta])* $Value,)*
-            $(#[$unknown_meta])*
-            #[default]
-            $Unknown,
+        open_enum! {
+            $(#[$meta])*
+            #[derive(Default)]
+            pub enum $Enum {
+                $($(#[$value_meta])* $Value,)*
+                $(#[$unknown_meta])*
+                #[default]
+                $Unknown,
+            } else = $Unknown
         }
 
         impl $Enum {
             #[doc = concat!("All values except ", stringify!($Unknown), ".")]
             pub const ALL: &[Self] = &[$(Self::$Value,)*];
         }
-
-        open_enum!(@names $Enum { $($Value,)* $Unknown, } else $Unknown);
     };
     (
         $(#[$meta:meta])*
@@ -42,9 +42,6 @@ macro_rules! open_enum {
             $($(#[$value_meta])* $Value,)*
         }
 
-        open_enum!(@names $Enum { $($Value,)* } else $Unknown);
-    };
-    (@names $Enum:ident { $($Value:ident,)* } else $Unknown:ident) => {
         impl $Enum {
             /// The name in specs, statuses and alerts.
             #[must_use]
