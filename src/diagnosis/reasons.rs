@@ -7,70 +7,18 @@ const VAGUE: [&str; 7] =
     ["Pending", "Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "RunContainerError", "CreateContainerError"];
 
 /// Other reasons that Kubernetes and common runtimes use, for detecting typos.
-const SPECIFIC: [&str; 62] = [
-    "BackoffLimitExceeded",
-    "Completed",
-    "ContainerCannotRun",
-    "ContainerCreating",
-    "ContainerGCFailed",
-    "ContainerStatusUnknown",
-    "CreateContainerConfigError",
-    "CreatePodSandboxError",
-    "ConfigPodSandboxError",
-    "KillPodSandboxError",
-    "DeadlineExceeded",
-    "DeletionByPodGC",
-    "DeletionByTaintManager",
-    "ErrImageNeverPull",
-    "ErrImagePull",
-    "Evicted",
-    "EvictionByEvictionAPI",
-    "FailedCreate",
-    "ImageInspectError",
-    "Initializing",
-    "InitContainerError",
-    "InvalidImageName",
-    "KillContainerError",
-    "MatchNodeSelector",
-    "NetworkNotReady",
-    "NodeAffinity",
-    "NodeLost",
-    "NodeName",
-    "NodePorts",
-    "NodeShutdown",
-    "NodeUnschedulable",
-    "NotReady",
-    "OOMKilled",
-    "OutOfcpu",
-    "OutOfephemeral-storage",
-    "OutOfmemory",
-    "OutOfpods",
-    "Pending",
-    "PodInitializing",
-    "PodOSNotSupported",
-    "PostStartHookError",
-    "PreCreateHookError",
-    "PreStartHookError",
-    "PreemptionByScheduler",
-    "Preempting",
-    "RegistryUnavailable",
-    "SchedulingGated",
-    "SetupNetworkError",
-    "Shutdown",
-    "SignatureValidationFailed",
-    "StartError",
-    "StuckTerminating",
-    "TaintToleration",
-    "Terminated",
-    "TerminationByKubelet",
-    "TopologyAffinityError",
-    "UnexpectedAdmissionError",
-    "Unhealthy",
-    "Unknown",
-    "Unschedulable",
-    "VolumeMountsFailed",
-    "InvalidNodeInfo",
-];
+const SPECIFIC: &str = "
+    BackoffLimitExceeded Completed ConfigPodSandboxError ContainerCannotRun ContainerCreating ContainerGCFailed
+    ContainerStatusUnknown CreateContainerConfigError CreatePodSandboxError DeadlineExceeded DeletionByPodGC
+    DeletionByTaintManager ErrImageNeverPull ErrImagePull Evicted EvictionByEvictionAPI FailedCreate ImageInspectError
+    InitContainerError Initializing InvalidImageName InvalidNodeInfo KillContainerError KillPodSandboxError
+    MatchNodeSelector NetworkNotReady NodeAffinity NodeLost NodeName NodePorts NodeShutdown NodeUnschedulable NotReady
+    OOMKilled OutOfcpu OutOfephemeral-storage OutOfmemory OutOfpods PodInitializing PodOSNotSupported
+    PostStartHookError PreCreateHookError PreStartHookError Preempting PreemptionByScheduler RegistryUnavailable
+    SchedulingGated SetupNetworkError Shutdown SignatureValidationFailed StartError StuckTerminating TaintToleration
+    Terminated TerminationByKubelet TopologyAffinityError UnexpectedAdmissionError Unhealthy Unknown Unschedulable
+    VolumeMountsFailed
+";
 
 /// A rank: the more specific the reason, the higher.
 #[must_use]
@@ -81,7 +29,7 @@ pub(crate) fn specificity(reason: &str) -> usize {
 /// Whether Kubernetes or a common runtime uses this reason. Drivers and runtimes may define others.
 #[must_use]
 pub(crate) fn is_known_reason(reason: &str) -> bool {
-    VAGUE.contains(&reason) || SPECIFIC.contains(&reason)
+    VAGUE.contains(&reason) || SPECIFIC.split_whitespace().any(|specific| specific == reason)
 }
 
 /// The known kind or reason that an unknown name is likely to mean: the same but for upper and lower case, or but for two
@@ -91,7 +39,7 @@ pub(crate) fn near_reason(name: &str) -> Option<&'static str> {
     /// Two letters of a shorter name are most of it.
     const SHORTEST: usize = 5;
     const MOST_EDITS: usize = 2;
-    let known = ProblemKind::ALL.iter().map(|kind| kind.as_str()).chain(VAGUE).chain(SPECIFIC);
+    let known = ProblemKind::ALL.iter().map(|kind| kind.as_str()).chain(VAGUE).chain(SPECIFIC.split_whitespace());
     let edits = |known: &str| strsim::levenshtein(&name.to_ascii_lowercase(), &known.to_ascii_lowercase());
     let nearest = known.map(|known| (edits(known), known)).min_by_key(|(edits, _)| *edits);
     let most = if name.len() < SHORTEST { 0 } else { MOST_EDITS };

@@ -60,58 +60,6 @@ fn keeps_the_words_of_other_messages() {
     assert_eq!(explained(binding, &Pod::default(), &Facts::default()).cause, Cause::VolumeUnbound);
 }
 #[test]
-fn combines_the_reasons_of_several_nodes() {
-    let selector = "2 node(s) didn't match Pod's node affinity/selector";
-    let control_plane = "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }";
-    let anti_affinity = "3 node(s) didn't match pod anti-affinity rules";
-    for (reasons, cause, sentence) in [
-        (vec!["5 node(s) were unschedulable"], Cause::NodeCordoned, "all 5 nodes are cordoned"),
-        (vec![control_plane, "4 node(s) were unschedulable"], Cause::NodeCordoned, "the other nodes are cordoned"),
-        (
-            vec![anti_affinity, "2 node(s) didn't satisfy existing pods anti-affinity rules"],
-            Cause::PodAffinity,
-            "none of 5 nodes satisfies the affinity or anti-affinity to other pods",
-        ),
-        (
-            vec![selector, anti_affinity],
-            Cause::PodAffinity,
-            "none of the other nodes satisfies the affinity or anti-affinity to other pods",
-        ),
-        (
-            vec!["5 node(s) had volume node affinity conflict"],
-            Cause::VolumeNodeAffinity,
-            "none of 5 nodes can use the pod's volume, which is on another node or in another zone",
-        ),
-        (
-            vec![selector, "3 node(s) didn't match PersistentVolume's node affinity"],
-            Cause::VolumeNodeAffinity,
-            "none of the other nodes can use the pod's volume, which is on another node or in another zone",
-        ),
-        (
-            vec!["2 Insufficient cpu", "3 node(s) were unschedulable"],
-            Cause::InsufficientResources,
-            "none of the other nodes has enough free cpu",
-        ),
-        // Any of the two may be the cause.
-        (
-            vec!["2 node(s) had untolerated taint {a: }", "3 node(s) were unschedulable"],
-            Cause::Unknown,
-            "none of 5 nodes fits",
-        ),
-        (vec!["2 Insufficient cpu", anti_affinity], Cause::Unknown, "none of 5 nodes fits"),
-        (
-            vec!["2 node(s) were unschedulable", "3 node(s) had volume node affinity conflict"],
-            Cause::Unknown,
-            "none of 5 nodes fits",
-        ),
-    ] {
-        let reasons = reasons.join(", ");
-        let found = explained(&format!("0/5 nodes are available: {reasons}."), &Pod::default(), &Facts::default());
-        assert_eq!((found.cause, found.sentence), (cause, format!("{sentence}: {reasons}")));
-    }
-}
-
-#[test]
 fn names_what_the_pod_requires() {
     let in_zones =
         |zones: serde_json::Value| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": zones}]});
