@@ -46,7 +46,7 @@ const TEXTS: usize = 1 << 15;
 pub struct Index {
     /// Compared with a hash map, it takes no additional memory while it grows: at a million pods, that would be 30 MiB.
     pods: BTreeMap<Uid, Entry>,
-    suspects: HashMap<Uid, Suspect>,
+    suspects: BTreeMap<Uid, Suspect>,
     memory: SuspectMemory,
     /// The texts that suspects share.
     texts: Interner<ArcStr>,
@@ -90,7 +90,7 @@ impl Index {
     pub fn new(restart_lookback: Duration) -> Self {
         Self {
             pods: BTreeMap::new(),
-            suspects: HashMap::new(),
+            suspects: BTreeMap::new(),
             memory: SuspectMemory::default(),
             texts: Interner::new(TEXTS),
             label_sets: LabelSets::default(),
@@ -298,9 +298,6 @@ impl Index {
             }
             !is_healthy
         });
-        if self.suspects.capacity() > 4 * self.suspects.len().max(64) {
-            self.suspects.shrink_to_fit();
-        }
         self.texts.sweep();
     }
 
@@ -311,7 +308,7 @@ impl Index {
         view.label_sets().map(|label_set| u64::from(self.label_sets.members(label_set))).sum()
     }
 
-    /// The pods in a view that may not be healthy, in no particular order.
+    /// The pods in a view that may not be healthy, in the order of their UIDs.
     pub fn suspects(&self, id: ViewId) -> impl Iterator<Item = &Pod> {
         let view = self.views.get(id);
         let suspects =

@@ -86,24 +86,41 @@ fn counts_pods_and_suspects_of_owners_and_nodes() {
 }
 
 #[test]
-fn finds_hidden_suspects_that_do_not_name_their_owner() {
+fn finds_suspects_that_a_view_does_not_show() {
     let mut index = Index::new(LOOKBACK);
     let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
-    let hidden = |index: &Index, kind: &str, name: &str| {
-        let owner = Owner { kind: kind.to_owned(), name: name.to_owned() };
-        index.hidden_suspects(view).has("shop", &owner)
-    };
-    let named = |name: &str, app: &str| Box::new(Pod { name: name.into(), ..*pod(1, "shop", app, false) });
-    index.apply(named("cart-5d9f7c6b84-x2x7k", "web"), now());
-    assert!(!hidden(&index, "Deployment", "cart"), "it is in view");
-    index.apply(named("cart-5d9f7c6b84-x2x7k", "debug"), now());
-    assert!(hidden(&index, "Deployment", "cart"), "its ReplicaSet has released it");
-    assert!(!hidden(&index, "Deployment", "car") && !hidden(&index, "Pod", "cart"));
-
-    let controller = crate::pods::Controller { kind: "Job".into(), name: "export-29".into(), ..Default::default() };
-    index.apply(Box::new(Pod { controller: Some(controller), ..*named("export-29-x2x7k", "debug") }), now());
-    assert!(hidden(&index, "CronJob", "export") && hidden(&index, "Job", "export-29"));
-    assert!(!hidden(&index, "CronJob", "expo") && !hidden(&index, "Deployment", "export"));
+    let named = |name: &str, app: &str, ready| Pod { name: name.into(), ..*pod(1, "shop", app, ready) };
+    let job = Controller { kind: "Job".into(), name: "export-29".into(), ..Default::default() };
+    let cart = "cart-5d9f7c6b84-x2x7k";
+    for (what, pod, expected) in [
+        ("it is in view", named(cart, "web", false), &[] as &[&str]),
+        (
+            "its ReplicaSet has released it",
+            named(cart, "debug", false),
+            &["Pod cart-5d9f7c6b84-x2x7k", "Deployment cart", "Job cart", "CronJob cart"],
+        ),
+        ("it is healthy", named(cart, "debug", true), &[]),
+        ("an annotation excludes it", Pod { ignored: true, ..named("cart", "web", false) }, &["Pod cart"]),
+        (
+            "its Job is known",
+            Pod { controller: Some(job), ..named("export-29-x2x7k", "debug", false) },
+            &["Job export-29", "CronJob export"],
+        ),
+    ] {
+        index.apply(Box::new(pod), now());
+        let hidden = index.hidden_suspects(view);
+        let mut found = Vec::new();
+        for kind in ["Pod", "Deployment", "Job", "CronJob"] {
+            for name in [cart, "cart", "car", "export-29", "export", "expo"] {
+                let owner = Owner { kind: kind.to_owned(), name: name.to_owned() };
+                found.extend(hidden.has("shop", &owner).then(|| format!("{kind} {name}")));
+            }
+        }
+        assert_eq!(found, expected, "{what}");
+        assert!(!hidden.has("ml", &Owner { kind: "Pod".to_owned(), name: cart.to_owned() }), "another namespace");
+        index.remove(uid(1));
+        assert!(!index.hidden_suspects(view).has("shop", &Owner { kind: "Pod".to_owned(), name: cart.to_owned() }));
+    }
 }
 
 /// The index once compared every suspect with every incident that had ended.
@@ -124,28 +141,6 @@ fn finds_the_owners_of_many_hidden_suspects_by_name() {
     }
     let part = Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() };
     assert!(!hidden.has("shop", &part) && !hidden.has("shop", &Owner { name: String::new(), ..part.clone() }));
-}
-
-#[test]
-fn finds_suspects_of_an_owner_that_are_out_of_view() {
-    let mut index = Index::new(LOOKBACK);
-    let view = index.add_view(scope(json!({"selector": {"matchLabels": {"app": "web"}}})));
-    let owner = |name: &str| Owner { kind: "Pod".to_owned(), name: name.to_owned() };
-    let hidden = |index: &Index| index.hidden_suspects(view).has("shop", &owner("pod-1"));
-    index.apply(pod(1, "shop", "web", false), now());
-    assert!(!hidden(&index));
-    index.apply(pod(1, "shop", "debug", false), now());
-    assert!(hidden(&index), "it has lost its label");
-    assert!(!index.hidden_suspects(view).has("shop", &owner("pod-2")));
-    assert!(!index.hidden_suspects(view).has("ml", &owner("pod-1")));
-    index.apply(pod(1, "shop", "debug", true), now());
-    assert!(!hidden(&index), "it is healthy");
-    let mut ignored = pod(1, "shop", "web", false);
-    ignored.ignored = true;
-    index.apply(ignored, now());
-    assert!(hidden(&index), "it is excluded by an annotation");
-    index.remove(uid(1));
-    assert!(!hidden(&index));
 }
 
 #[test]
@@ -392,28 +387,6 @@ fn selects_among_many_label_sets() {
         assert_eq!(index.apply(pod(number, "bank", &format!("app-{number}"), false), now()), []);
     }
     assert_eq!([before, after].map(|view| index.watched(view)), [0, 0]);
-}
-
-#[test]
-fn returns_memory_once_most_suspects_have_recovered() {
-    let mut index = Index::new(LOOKBACK);
-    for number in 0..1_000 {
-        index.apply(pod(number, "shop", "web", false), now());
-    }
-    let capacity = index.suspects.capacity();
-    let mut suspects = 1_000;
-    let mut recover_until = |index: &mut Index, left: usize| {
-        for number in left..suspects {
-            index.apply(pod(number as u64, "shop", "web", true), now());
-        }
-        suspects = left;
-        index.compact(now());
-        assert_eq!(index.suspects.len(), left);
-        index.suspects.capacity()
-    };
-    // A map that had more entries counts somewhat less capacity.
-    assert!(recover_until(&mut index, capacity / 3) > capacity / 2, "a third is still used");
-    assert!(recover_until(&mut index, capacity / 5) <= capacity / 2);
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl From<&message::Pod> for Pod {
             ..container(own, &|port| declared.contains(&port))
         };
         Self {
-            uid: Uid::from_text(&text(&metadata.uid)),
+            uid: uid(&metadata.uid),
             namespace: text(&metadata.namespace),
             name: text(&metadata.name),
             labels: pairs(&metadata.labels),
@@ -293,6 +293,10 @@ pub(super) fn list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Vec<U> {
 pub(super) fn first_names<T>(items: &[T], name: impl Fn(&T) -> &Bytes) -> FirstNames {
     let first = items.iter().take(FIRST_NAMES).map(|item| text(name(item))).collect();
     FirstNames { first, more: items.len().saturating_sub(FIRST_NAMES).try_into().unwrap_or(u32::MAX) }
+}
+
+pub(super) fn uid(bytes: &[u8]) -> Uid {
+    Uid::from_text(&bounded_text(bytes, TEXT_LIMIT))
 }
 
 /// A text of at most [`TEXT_LIMIT`] bytes; invalid UTF-8 becomes U+FFFD.

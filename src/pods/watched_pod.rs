@@ -7,11 +7,11 @@ use prost::Message;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use crate::watch::decode::Decoded;
+use crate::watch::{decode::Decoded, message::bounded_text};
 
 use super::{
-    Pod, Requirements, Uid,
-    convert::text,
+    Pod, Requirements, TEXT_LIMIT, Uid,
+    convert::uid,
     message::{self, Outline, OutlineMeta, UnscheduledPod},
     pod::LIST_LIMIT,
     requirements,
@@ -71,12 +71,14 @@ impl WatchedPod {
     }
 
     fn named(pod: Result<Pod, DecodeError>, names: &OutlineMeta) -> Decoded<Self> {
-        let [namespace, name, resource_version] =
-            [&names.namespace, &names.name, &names.resource_version].map(|own| text(own).to_string());
-        let pod = pod.map(Box::new);
-        let pod =
-            pod.map_err(|error| UndecodablePod { uid: Uid::from_text(&text(&names.uid)), namespace, name, error });
-        Decoded { object: Self { pod }, resource_version }
+        let string = |own: &Bytes| bounded_text(own, TEXT_LIMIT).into_owned();
+        let pod = pod.map(Box::new).map_err(|error| UndecodablePod {
+            uid: uid(&names.uid),
+            namespace: string(&names.namespace),
+            name: string(&names.name),
+            error,
+        });
+        Decoded { object: Self { pod }, resource_version: string(&names.resource_version) }
     }
 
     #[must_use]
