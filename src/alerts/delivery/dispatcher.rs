@@ -18,7 +18,8 @@ use super::{
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     shared_texts::SharedTexts,
-    worker::{API_REQUESTS, Context, Worker, WritePace},
+    status_writer::{API_REQUESTS, WritePace},
+    worker::{Context, Worker},
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::{
     api::{NamespacedName, OrchestrStatus, WebhookStatus, condition, serialize_shared},
     leader::NotLeader,
-    status_apply::{FieldManager, ObjectVersion, StatusTarget, is_newer, is_older},
+    status_apply::{FieldManager, ObjectVersion, StatusTarget},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,16 +60,6 @@ impl StoredStatus {
             status.conditions.iter().find(|condition| condition.type_ == condition::ALERTS_DELIVERED).cloned()
         });
         Self { resource_version: resource_version.to_owned(), status: DeliveryStatus { webhooks, condition } }
-    }
-
-    /// Whether this was stored before `other`.
-    pub fn is_older_than(&self, other: &str) -> bool {
-        is_older(&self.resource_version, other)
-    }
-
-    /// Whether this was stored later than `other`.
-    pub fn is_newer_than(&self, other: &str) -> bool {
-        is_newer(&self.resource_version, other)
     }
 }
 

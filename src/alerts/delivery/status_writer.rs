@@ -1,11 +1,18 @@
 //! Decides when to write an object's delivery status, and notices when another client has changed it. No I/O.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
 use super::persist::{DeliveryStatus, StoredStatus};
-use crate::backoff::Backoff;
+use crate::{
+    backoff::Backoff,
+    bounded::Rates,
+    status_apply::{is_newer, is_older},
+};
 
 /// The minimum time between two writes that no message waits for.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -119,7 +126,7 @@ impl StatusWriter {
     }
 
     pub fn observe(&mut self, observed: Arc<StoredStatus>) {
-        if observed.is_older_than(&self.observed.resource_version) {
+        if is_older(&observed.resource_version, &self.observed.resource_version) {
             // The cluster was put back to an earlier state, which may lack what was written since.
             self.answered.resource_version.clear();
         }
@@ -137,7 +144,7 @@ impl StatusWriter {
     /// Checks whether another client has changed the stored status. If so, the next write restores it, so that no open page
     /// is lost and nothing is sent twice. Returns whether to log a warning.
     pub fn detect_other_writer(&mut self, now: Instant) -> bool {
-        if self.is_writing || !self.observed.is_newer_than(&self.answered.resource_version) {
+        if self.is_writing || !is_newer(&self.observed.resource_version, &self.answered.resource_version) {
             return false;
         }
         self.answered.resource_version.clone_from(&self.observed.resource_version);
@@ -191,6 +198,38 @@ impl OtherWriter {
     }
 }
 
+/// The maximum number of concurrent writes of statuses. A write of a large object counts as several.
+pub(super) const API_REQUESTS: u32 = 16;
+
+/// Smaller objects are neither counted nor paced.
+const SMALL: usize = 32 << 10;
+/// How many bytes of objects a namespace may write in a second, on average.
+const ALLOWANCE: f64 = (64 << 10) as f64;
+/// How long an unused allowance is saved up for: 2 MiB. Half of it is kept for writes that a message waits for.
+const SAVED: Duration = Duration::from_secs(32);
+/// What one write takes of the allowance at most.
+const MOST: Duration = Duration::from_secs(10);
+
+/// Paces the writes of the webhooks' states: what each namespace has left of its allowance. An API server needs a tenth of a second
+/// or more for a large object, however small the written part is, and a tenant decides how large its objects are and how often
+/// their alerts change.
+#[derive(Debug, Default)]
+pub(super) struct WritePace(Mutex<Rates>);
+
+impl WritePace {
+    /// Takes the allowance for a write of an object of this size. If there is not enough, returns when to try again, and
+    /// otherwise nothing. `is_urgent` is whether a message waits for the write.
+    pub fn take(&self, namespace: &str, bytes: usize, is_urgent: bool, now: Instant) -> Option<Instant> {
+        if bytes < SMALL {
+            return None;
+        }
+        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = Duration::from_secs_f64(bytes as f64 / ALLOWANCE).min(MOST);
+        let saved = if is_urgent { SAVED } else { SAVED / 2 };
+        if rates.take(namespace, cost, saved, now) { None } else { rates.wait_until(namespace, saved, now) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +280,42 @@ mod tests {
             assert!(writer.write_after.unwrap() <= now + Duration::from_secs(1));
             now += Duration::from_secs(3_600);
         }
+    }
+
+    /// How many writes of this size begin in a time if objects of the namespace always have something to write.
+    fn writes(
+        pace: &WritePace,
+        namespace: &str,
+        bytes: usize,
+        is_urgent: bool,
+        from: Instant,
+        time: Duration,
+    ) -> usize {
+        let (mut now, mut writes) = (from, 0);
+        while now < from + time {
+            match pace.take(namespace, bytes, is_urgent, now) {
+                Some(at) => now = at,
+                None => writes += 1,
+            }
+            assert!(writes < 100_000);
+        }
+        writes
+    }
+
+    #[test]
+    fn a_namespace_writes_its_allowance_after_what_it_has_saved() {
+        let (pace, start) = (WritePace::default(), Instant::now());
+        let minute = Duration::from_secs(60);
+        // 2 MiB at once, of which half is for urgent writes, and then half a write in a second.
+        assert_eq!(writes(&pace, "evil", 128 << 10, false, start, minute), 9 + 29);
+        assert_eq!(writes(&pace, "evil", 128 << 10, true, start + minute, Duration::from_millis(1)), 9);
+        assert_eq!(writes(&pace, "shop", 128 << 10, true, start, minute), 17 + 29, "another namespace has its own");
+        assert_eq!(writes(&pace, "huge", 1 << 30, true, start, minute), 4 + 6, "it is not locked out");
+    }
+
+    #[test]
+    fn small_objects_are_not_paced() {
+        let (pace, now) = (WritePace::default(), Instant::now());
+        assert!((0..10_000).all(|_| pace.take("shop", SMALL - 1, false, now).is_none()));
     }
 }

@@ -16,7 +16,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::storing::{API_REQUESTS, WritePace};
 use super::{
     DeliveryTimings,
     exchange::{DeliveryNotice, Input},
@@ -25,7 +24,7 @@ use super::{
     persist::{NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
     send::{Attempt, send},
-    status_writer::StatusWriter,
+    status_writer::{StatusWriter, WritePace},
     webhook_queue::WebhookQueue,
 };
 use crate::{
