@@ -15,18 +15,6 @@ pub(super) struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    pub(super) fn is_true(&self, kind: &str, reason: &str, message: &str) -> Condition {
-        self.condition(kind, "True", reason, message)
-    }
-
-    pub(super) fn is_false(&self, kind: &str, reason: &str, message: &str) -> Condition {
-        self.condition(kind, "False", reason, message)
-    }
-
-    pub(super) fn is_unknown(&self, kind: &str, reason: &str, message: &str) -> Condition {
-        self.condition(kind, "Unknown", reason, message)
-    }
-
     pub(super) fn condition(&self, kind: &str, status: &str, reason: &str, message: &str) -> Condition {
         let unchanged = self
             .previous

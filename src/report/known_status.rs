@@ -51,7 +51,9 @@ impl KnownStatus {
         incidents.iter_mut().for_each(|incident| incident.log_line = String::new());
         let incidents = incidents.into_iter().take(fit::MAX_INCIDENTS);
         details.incidents = fit::prefix(incidents, fit::STORED_INCIDENT_BYTES);
-        details.problematic_pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
+        if !is_resumed {
+            details.problematic_pods = fit::prefix(pods.into_iter().map(without_texts), PODS_LIMIT);
+        }
         let most_pods = details.incidents.iter().filter_map(|own| Some((number(&own.key)?, most_pods(own))));
         let mut most_pods: Box<[_]> = most_pods.collect();
         most_pods.sort_unstable();

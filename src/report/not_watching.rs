@@ -99,12 +99,9 @@ pub fn not_watching(
     let kept = previous.filter(|_| state.keeps_lists());
     let message = state.message();
 
-    let ready = match state {
-        NotWatching::Syncing | NotWatching::Interrupted { .. } => {
-            conditions.is_unknown(condition::READY, state.reason(), &message)
-        }
-        _ => conditions.is_false(condition::READY, state.reason(), &message),
-    };
+    let is_unknown = matches!(state, NotWatching::Syncing | NotWatching::Interrupted { .. });
+    let ready = if is_unknown { "Unknown" } else { "False" };
+    let ready = conditions.condition(condition::READY, ready, state.reason(), &message);
     let unknown = match kept {
         Some(kept) if kept.problematic_pod_count > 0 || kept.missing_pods > 0 => {
             "not known at present; the lists show what was found before"
@@ -112,8 +109,9 @@ pub fn not_watching(
         _ if state.keeps_lists() => "not known yet",
         _ => "pods are not checked",
     };
-    let healthy = conditions.is_unknown(condition::PODS_HEALTHY, state.reason(), unknown);
-    let stalled = state.is_permanent().then(|| conditions.is_true(condition::STALLED, state.reason(), &message));
+    let healthy = conditions.condition(condition::PODS_HEALTHY, "Unknown", state.reason(), unknown);
+    let stalled = || conditions.condition(condition::STALLED, "True", state.reason(), &message);
+    let stalled = state.is_permanent().then(stalled);
 
     let mut status = OrchestrStatus {
         observed_generation: Some(generation),

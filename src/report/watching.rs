@@ -34,8 +34,10 @@ pub fn watching<'a>(input: &Input<'a>, find_tail: FindTail<'_>) -> Report<'a> {
     let conditions = Conditions { generation: input.generation, previous: input.previous, now: input.now };
     let watching = summary::watching(input.watched_pods, input.unreadable.as_ref(), &input.warnings);
     let ready = match &input.wrong {
-        None => conditions.is_true(condition::READY, reason::WATCHING, &watching),
-        Some(wrong) => conditions.is_false(condition::READY, reason::INVALID_SPEC, &format!("{wrong}: {watching}")),
+        None => conditions.condition(condition::READY, "True", reason::WATCHING, &watching),
+        Some(wrong) => {
+            conditions.condition(condition::READY, "False", reason::INVALID_SPEC, &format!("{wrong}: {watching}"))
+        }
     };
     let reasons = summary::Reasons::of(&problems, input.missing);
     let is_unhealthy = !problems.is_empty() || !input.missing.is_empty();
