@@ -7,10 +7,9 @@
 //! - [`events`] watches Warning events, which are evidence for causes.
 //! - `namespaces` watches the annotations of namespaces, which say who is responsible.
 //! - [`diagnosis`] decides whether a pod has a problem, and finds its kind, reason and owner.
-//! - `jobs` reads the Jobs that decide about failed pods, and `revisions` the pod templates of those whose containers were
-//!   OOM-killed or whose newest revision fails.
-//! - `placement` reads the nodes and claims that show why no node takes a pod.
 //! - [`index`] keeps all pods, and finds those with a problem among the pods that an object selects.
+//! - `facts` knows what else verdicts and their explanations depend on: it decides which Jobs, revisions, nodes, claims and
+//!   events are read, and reads them.
 //! - [`logs`] reads the ends of logs and masks credentials in them.
 //! - [`report`] builds an object's status and its incidents from the problems.
 //! - `controller` reconciles the objects: it owns the state, writes statuses and records events.
@@ -36,21 +35,19 @@ mod controller;
 pub mod diagnosis;
 mod escapes;
 pub mod events;
+mod facts;
 mod glob;
 mod hex;
 pub mod index;
-mod jobs;
 pub mod leader;
 pub mod logs;
 pub mod metrics;
 mod namespaces;
 mod partial_text;
-mod placement;
 pub mod pods;
 mod quantity;
 mod render;
 pub mod report;
-mod revisions;
 pub mod settings;
 pub mod spec_error;
 mod status_apply;

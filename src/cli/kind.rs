@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     batch::v1::{CronJob, Job},
     core::v1::Pod,
 };
-use kube::core::Resource;
+use kube::core::{ApiResource, GroupVersionKind, Resource};
 
 use crate::api::{NamespacedName, is_object_name};
 
@@ -76,6 +76,12 @@ impl Kind {
         };
         let (kind, _, own_group) = NAMES.iter().find(|(_, names, _)| names.contains(&name))?;
         group.is_none_or(|group| group == *own_group).then_some(*kind)
+    }
+
+    /// How the API names its objects.
+    pub(super) fn api_resource(self) -> ApiResource {
+        let (plural, group) = NAMES.iter().find(|(kind, ..)| *kind == self).map_or(("", ""), |own| (own.1[1], own.2));
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", self.api_kind()), plural)
     }
 
     /// The singular in lower case, as kubectl prints it.

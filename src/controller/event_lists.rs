@@ -10,10 +10,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::{
-    diagnosis::Finding,
-    pods::{Pod, Uid},
-};
+use crate::{diagnosis::Finding, facts::Question, pods::Pod};
 
 /// How many lists may be requested within an interval: one a second on average. They are requested together, because each
 /// may change a status.
@@ -46,13 +43,6 @@ pub(super) struct EventLists {
 /// found whose hash is that of another owner.
 type OwnerKey = (String, String, String);
 
-/// A list to request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EventListQuery {
-    pub(super) namespace: String,
-    pub(super) pod: Uid,
-}
-
 impl EventLists {
     pub(super) fn new(now: Instant) -> Self {
         Self { started: None, left: 0, tokens: BURST, interval: now, asked: HashSet::new() }
@@ -82,7 +72,7 @@ impl EventLists {
         &mut self,
         pods: impl Iterator<Item = (&'a Pod, &'a Finding)>,
         now: Instant,
-    ) -> (Vec<EventListQuery>, Option<Instant>) {
+    ) -> (Vec<Question>, Option<Instant>) {
         if !self.is_open(now) {
             return (Vec::new(), None);
         }
@@ -126,7 +116,7 @@ impl EventLists {
             }
             self.left -= 1;
             self.asked.insert(owner);
-            queries.push(EventListQuery { namespace: pod.namespace.to_string(), pod: pod.uid });
+            queries.push(Question::EventsOf { namespace: pod.namespace.to_string(), pod: pod.uid });
         }
         (queries, None)
     }
@@ -156,7 +146,7 @@ mod tests {
     use crate::{
         api::{Cause, ProblemKind},
         diagnosis::{Facts, Health, PodOwner, Thresholds, assess},
-        pods::from_json,
+        pods::{Uid, from_json},
     };
 
     /// A failing pod of a StatefulSet, created at this second.
@@ -177,7 +167,11 @@ mod tests {
     fn ask(lists: &mut EventLists, pods: &[(Pod, Finding)], now: Instant) -> Vec<Uid> {
         let (queries, due) = lists.ask(pods.iter().map(|(pod, finding)| (pod, finding)), now);
         assert!(due.is_none_or(|due| due > now && due <= now + INTERVAL), "{due:?}");
-        queries.into_iter().map(|query| query.pod).collect()
+        let pod = |question| match question {
+            Question::EventsOf { pod, .. } => pod,
+            other => panic!("{other:?}"),
+        };
+        queries.into_iter().map(pod).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The events about pods, and whether they can be read. Without them, fewer causes are found, but the verdicts are
 //! the same.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -9,14 +9,12 @@ use tokio::time::Instant;
 use crate::{
     diagnosis::Finding,
     events::{CLAIM, Event, EventStore, InvolvedObject, Recorded, WatchedEvent},
+    facts::Question,
     pods::{Pod, Uid},
     watch::{WENT_BACK, WatchUpdate},
 };
 
-use super::{
-    event_lists::{EventListQuery, EventLists},
-    watch_health::Scope,
-};
+use super::{event_lists::EventLists, watch_health::Scope};
 
 /// How long the watch may be interrupted before this is logged. Without a cache in the API server, a watch of events ends
 /// now and then, because its resource version has been compacted.
@@ -156,17 +154,16 @@ impl Evidence {
         }
     }
 
-    /// The events about a pod, the most recent last.
-    pub(super) fn about(&self, pod: &Pod) -> Arc<[Event]> {
-        self.store.about(pod)
+    pub(super) fn store(&self) -> &EventStore {
+        &self.store
     }
 
     /// Stores listed events about a pod. Returns whether a status may show them.
-    pub(super) fn listed(&mut self, query: &EventListQuery, events: Vec<WatchedEvent>, now: Instant) -> bool {
+    pub(super) fn listed(&mut self, pod: Uid, events: Vec<WatchedEvent>, now: Instant) -> bool {
         let mut is_new = false;
         for event in events {
             let WatchedEvent { id, event: Some(event), .. } = event else { continue };
-            if event.involved.kind == "Pod" && Uid::from_text(&event.involved.uid) == query.pod {
+            if event.involved.kind == "Pod" && Uid::from_text(&event.involved.uid) == pod {
                 is_new |= self.store.record(id, *event, now) != Recorded::Ignored;
             }
         }
@@ -178,7 +175,7 @@ impl Evidence {
         &mut self,
         found: impl Iterator<Item = (&'a Pod, &'a Finding)>,
         now: Instant,
-    ) -> (Vec<EventListQuery>, Option<Instant>) {
+    ) -> (Vec<Question>, Option<Instant>) {
         if !self.lists.is_open(now) {
             return (Vec::new(), None);
         }
@@ -307,7 +304,11 @@ mod tests {
         let killed = [pod("5", 999_000, true)];
         let ask_for = |evidence: &mut Evidence, pods: &[(Pod, Box<Finding>)], now| {
             let (queries, _) = evidence.ask(pods.iter().map(|(pod, finding)| (pod, &**finding)), now);
-            let mut asked: Vec<Uid> = queries.into_iter().map(|query| query.pod).collect();
+            let pod = |question| match question {
+                Question::EventsOf { pod, .. } => pod,
+                other => panic!("{other:?}"),
+            };
+            let mut asked: Vec<Uid> = queries.into_iter().map(pod).collect();
             asked.sort_unstable();
             asked
         };
@@ -336,15 +337,15 @@ mod tests {
     #[test]
     fn uses_only_listed_events_about_the_pod() {
         let (mut evidence, now) = evidence([None]);
-        let query = EventListQuery { namespace: "shop".to_owned(), pod: Uid::from_text("5") };
+        let pod = Uid::from_text("5");
         let listed = |kind: &str, uid: &str| {
             let WatchUpdate::Applied(mut listed) = event(kind, "Unhealthy", 1) else { panic!("no event") };
             let event = listed.event.as_mut().unwrap();
             event.involved.uid = uid.to_owned();
             vec![listed]
         };
-        assert!(!evidence.listed(&query, listed("Pod", "6"), now));
-        assert!(!evidence.listed(&query, listed("Node", "5"), now));
-        assert!(evidence.listed(&query, listed("Pod", "5"), now));
+        assert!(!evidence.listed(pod, listed("Pod", "6"), now));
+        assert!(!evidence.listed(pod, listed("Node", "5"), now));
+        assert!(evidence.listed(pod, listed("Pod", "5"), now));
     }
 }

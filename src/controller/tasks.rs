@@ -10,16 +10,13 @@ use tokio::{
 
 use crate::{
     bounded::{RequestLimiter, RequestLimits},
-    events::{WatchedEvent, list_events},
-    jobs::{self, JobKey, JobReading},
+    events::WatchedEvent,
+    facts::{self, Answer, Question},
     logs::{ContainerInstance, LogReader, Permit, ReadResult, Redacted, Redaction},
-    placement::{self, PlacementKey, PlacementReading},
-    revisions::{self, RevisionKey, RevisionReading},
     spec_error::SpecError,
 };
 
 use super::{
-    event_lists::EventListQuery,
     log_requests::DueRead,
     masked_texts::{MaskAnswer, MaskRequest},
     pattern_checks::PatternCheck,
@@ -30,9 +27,12 @@ use super::{
 
 /// How long each request for a Job or its CronJob may take.
 const JOB_TIMEOUT: Duration = Duration::from_secs(5);
-/// The limits of requests that read Jobs and other workloads, or list events.
+/// The limits of requests that read Jobs, or list events.
 const SIDE_REQUESTS: RequestLimits = RequestLimits { concurrency: 8, per_second: 50, burst: 100 };
-/// The limits of comparisons of revisions, and of reads that show why no node takes a pod. Statuses do not wait for them as they do for Jobs.
+/// The limits of reads of workloads. Without them, somebody who writes events could have the operator send as many requests.
+const WORKLOAD_READS: RequestLimits = RequestLimits { concurrency: 4, per_second: 4, burst: 20 };
+/// The limits of comparisons of revisions, and of reads that show why no node takes a pod. Statuses do not wait for them as they
+/// do for Jobs.
 const COMPARISONS: RequestLimits = RequestLimits { concurrency: 4, per_second: 10, burst: 20 };
 
 /// The limits of work on another thread: one tenant waits for one piece of work of each other tenant at most.
@@ -49,6 +49,7 @@ pub(super) struct Tasks {
     /// Tasks that only read. A shutdown aborts them.
     reads: JoinSet<TaskResult>,
     side_requests: RequestLimiter,
+    workload_reads: RequestLimiter,
     comparisons: RequestLimiter,
     /// Masks texts on another thread, for one request at a time.
     maskings: RequestLimiter,
@@ -61,11 +62,8 @@ pub(super) enum TaskResult {
     StatusWritten { permit: WritePermit, write: Box<StatusWrite>, result: Result<Box<ObservedStatus>, WriteError> },
     LogRead { instance: Box<ContainerInstance>, result: ReadResult },
     LogRedacted(Box<Redacted>),
-    JobRead { key: JobKey, reading: JobReading },
-    EventsListed { query: EventListQuery, result: kube::Result<Vec<WatchedEvent>> },
+    Answered { question: Question, answer: Answer, events: Vec<WatchedEvent> },
     WorkloadRead { key: WorkloadKey, reading: WorkloadReading },
-    RolloutRead { key: RevisionKey, reading: RevisionReading },
-    PlacementRead { key: PlacementKey, reading: PlacementReading },
     TextsMasked(MaskAnswer),
     PatternsChecked(PatternCheck, Result<(), SpecError>),
 }
@@ -78,6 +76,7 @@ impl Tasks {
             writes: JoinSet::new(),
             reads: JoinSet::new(),
             side_requests: RequestLimiter::new(SIDE_REQUESTS),
+            workload_reads: RequestLimiter::new(WORKLOAD_READS),
             comparisons: RequestLimiter::new(COMPARISONS),
             maskings: RequestLimiter::new(ONE_AT_A_TIME),
             pattern_checks: RequestLimiter::new(ONE_AT_A_TIME),
@@ -113,48 +112,26 @@ impl Tasks {
         self.on_thread(None, failed, move || TaskResult::LogRedacted(Box::new(redaction.run())));
     }
 
-    pub(super) fn read_job(&mut self, key: JobKey) {
-        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
+    /// Reads the answer to a question.
+    pub(super) fn read(&mut self, question: Question) {
+        let limiter = match question {
+            Question::Revision(_) | Question::Nodes | Question::Claim { .. } => &self.comparisons,
+            _ => &self.side_requests,
+        };
+        let (client, limiter) = (self.client.clone(), limiter.clone());
         self.reads.spawn(async move {
-            let _permit = limiter.acquire(&key.namespace).await;
-            let reading = jobs::read(&client, &key, JOB_TIMEOUT).await;
-            TaskResult::JobRead { key, reading }
-        });
-    }
-
-    pub(super) fn list_events(&mut self, query: EventListQuery) {
-        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
-        self.reads.spawn(async move {
-            let _permit = limiter.acquire(&query.namespace).await;
-            let result = list_events(&client, &query.namespace, query.pod).await;
-            TaskResult::EventsListed { query, result }
+            let _permit = limiter.acquire(question.namespace()).await;
+            let (answer, events) = facts::read(&client, &question, JOB_TIMEOUT).await;
+            TaskResult::Answered { question, answer, events }
         });
     }
 
     pub(super) fn read_workload(&mut self, query: WorkloadQuery) {
-        let (client, limiter) = (self.client.clone(), self.side_requests.clone());
+        let (client, limiter) = (self.client.clone(), self.workload_reads.clone());
         self.reads.spawn(async move {
             let _permit = limiter.acquire(query.namespace()).await;
             let reading = workloads::read(&client, &query).await;
             TaskResult::WorkloadRead { key: query.into_key(), reading }
-        });
-    }
-
-    pub(super) fn read_rollout(&mut self, key: RevisionKey) {
-        let (client, limiter) = (self.client.clone(), self.comparisons.clone());
-        self.reads.spawn(async move {
-            let _permit = limiter.acquire(&key.namespace).await;
-            let reading = revisions::read(&client, &key).await;
-            TaskResult::RolloutRead { key, reading }
-        });
-    }
-
-    pub(super) fn read_placement(&mut self, key: PlacementKey) {
-        let (client, limiter) = (self.client.clone(), self.comparisons.clone());
-        self.reads.spawn(async move {
-            let _permit = limiter.acquire(key.namespace()).await;
-            let reading = placement::read(&client, &key).await;
-            TaskResult::PlacementRead { key, reading }
         });
     }
 
@@ -241,7 +218,7 @@ impl Tasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logs::ReadLimits;
+    use crate::{facts::JobKey, logs::ReadLimits};
 
     /// Without an API server: these tasks make no requests.
     fn tasks() -> Tasks {
@@ -252,7 +229,8 @@ mod tests {
 
     fn answer(name: &str, is_done: bool) -> TaskResult {
         let key = JobKey { namespace: "shop".to_owned(), name: name.to_owned(), uid: "1".to_owned() };
-        TaskResult::JobRead { key, reading: if is_done { JobReading::Gone } else { JobReading::Unavailable } }
+        let answer = if is_done { Answer::Gone } else { Answer::Unavailable };
+        TaskResult::Answered { question: Question::Job(key), answer, events: Vec::new() }
     }
 
     #[tokio::test]
@@ -268,8 +246,8 @@ mod tests {
         let mut results = Vec::new();
         for _ in 0..3 {
             let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
-            let TaskResult::JobRead { key, reading } = result else { panic!("another result") };
-            results.push((key.name, matches!(reading, JobReading::Gone)));
+            let TaskResult::Answered { question: Question::Job(key), answer, .. } = result else { panic!() };
+            results.push((key.name, answer == Answer::Gone));
         }
         results.sort_unstable();
         let expected = [("first", false), ("second", true), ("third", false)];
@@ -288,6 +266,6 @@ mod tests {
         });
         let result = timeout(Duration::from_secs(10), tasks.next()).await.unwrap();
         drop(release);
-        assert!(matches!(result, TaskResult::JobRead { reading: JobReading::Unavailable, .. }));
+        assert!(matches!(result, TaskResult::Answered { answer: Answer::Unavailable, .. }));
     }
 }

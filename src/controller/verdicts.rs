@@ -1,32 +1,20 @@
 //! Judges the suspect pods of one object. The verdict on a failed pod of a Job depends on the Job. No I/O: the caller starts
-//! the reads of Jobs.
+//! the reads that [`Known`] asks for.
 
-use std::{
-    cell::{Cell, RefCell},
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
-use arcstr::ArcStr;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::{
     bounded::Interner,
-    diagnosis::{
-        ClaimFacts, ClusterNodes, Finding, Health, JobFacts, PortHolder, TemplateChanges, Thresholds, World, assess,
-        needs_job,
-    },
-    events::Event,
-    jobs::JobKey,
-    pods::{Controller, Pod},
+    diagnosis::{Finding, Health, Thresholds, assess, needs_job},
+    facts::Known,
+    pods::Pod,
     report::Tracker,
 };
 
-use super::{
-    jobs::{JobAnswer, Jobs},
-    unread_jobs::{StoredProblems, UnreadJobs},
-};
+use super::unread_jobs::{StoredProblems, UnreadJobs};
 
 /// How long to wait for a Job that cannot be read before its pod is judged without it: as long as an interrupted watch is
 /// tolerated.
@@ -37,27 +25,12 @@ const OLD_PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// The most warnings that a status contains.
 pub(super) const WARNINGS: usize = 4;
 
-/// What is known of claims, by name.
-type NamedClaims = Vec<(ArcStr, Arc<ClaimFacts>)>;
-
-/// The inputs of the verdicts beside the pods and their Jobs.
+/// The inputs of the verdicts besides the pods and what is known of the cluster.
 pub(super) struct JudgeContext<'a> {
     pub(super) thresholds: &'a Thresholds,
     pub(super) tracker: &'a Tracker,
     /// What the tracker has not resumed from yet.
     pub(super) stored: &'a StoredProblems<'a>,
-    /// Whether the pod's owner has a healthy pod that was created after it.
-    pub(super) is_replaced: &'a dyn Fn(&Pod) -> bool,
-    /// The Warning events about a pod.
-    pub(super) events: &'a dyn Fn(&Pod) -> Arc<[Event]>,
-    /// Another pod that uses a host port of a pod.
-    pub(super) port_holder: &'a dyn Fn(&Pod) -> Option<PortHolder>,
-    /// The pod template of the pod's revision, if it was read.
-    pub(super) revision: &'a dyn Fn(&Pod) -> Option<Arc<TemplateChanges>>,
-    /// The nodes of the cluster, if they were read.
-    pub(super) nodes: &'a dyn Fn() -> Option<Arc<ClusterNodes>>,
-    /// The claims of a pod that were read.
-    pub(super) claims: &'a dyn Fn(&Pod) -> NamedClaims,
     pub(super) now: Instant,
     pub(super) wall: Timestamp,
 }
@@ -75,8 +48,6 @@ pub(super) struct Verdicts<'p> {
     pub(super) recheck: Option<Timestamp>,
     /// The pods that are left out, because their Jobs were not read.
     pub(super) unread: UnreadJobs,
-    /// The Jobs to read now.
-    pub(super) queries: Vec<JobKey>,
     /// The status must not be written before this time, because it might miss a problem.
     pub(super) wait_until: Option<Instant>,
 }
@@ -85,43 +56,36 @@ pub(super) struct Verdicts<'p> {
 /// held back while further Jobs cannot be read.
 pub(super) fn judge_pods<'p>(
     pods: impl Iterator<Item = &'p Pod>,
-    jobs: &mut Jobs,
+    known: &Known<'_>,
     waiting_since: &mut Option<Instant>,
     context: &JudgeContext<'_>,
 ) -> Verdicts<'p> {
     let &JudgeContext { thresholds, tracker, stored, now, wall, .. } = context;
-    let world = Watched { context, jobs: RefCell::new(jobs), answer: Cell::new(None) };
     let to_wall = |at: Instant| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall);
     let mut verdicts = Verdicts::default();
     let has_waited = waiting_since.is_some_and(|since| now >= since + JOB_PATIENCE);
     // The status from before a restart may list pods whose Jobs have not been read since.
     let mut may_lose_problem = !tracker.is_resumed();
     let mut wait_until: Option<Instant> = None;
-    let mut next_read: Option<Instant> = None;
     let mut guesses = Vec::new();
     let mut lacks_jobs = false;
     // Of thousands of pods that fail at the same time, most have the same few texts.
     let mut texts = Interner::new(usize::MAX);
     for pod in pods {
-        let verdict = assess(pod, &world, thresholds, wall);
-        if let (Some(answer), Some(job)) = (world.answer.take(), needs_job(pod)) {
-            verdicts.queries.extend(answer.query);
-            if let Some(at) = answer.read_at {
-                next_read = next_read.into_iter().chain([at]).min();
-                verdicts.recheck_at(to_wall(at));
-            }
-            if !answer.denial.is_empty() {
-                verdicts.warn(format!("could not read the Job of a failed pod: {}", answer.denial));
+        let verdict = assess(pod, known, thresholds, wall);
+        if let (Some(asked), Some(job)) = (known.take_asked_job(), needs_job(pod)) {
+            if !asked.denial.is_empty() {
+                verdicts.warn(format!("could not read the Job of a failed pod: {}", asked.denial));
             }
             if verdict.lacks_job {
                 lacks_jobs = true;
                 let had_problem = tracker.had_problem(pod.uid) || stored.has(pod, job);
-                let asked = wall.saturating_sub(now.saturating_duration_since(answer.asked_since)).unwrap_or(wall);
+                let asked_at = wall.saturating_sub(now.saturating_duration_since(asked.since)).unwrap_or(wall);
                 let is_old =
-                    |finding: &Finding| finding.since.saturating_add(JOB_PATIENCE).unwrap_or(Timestamp::MAX) < asked;
+                    |finding: &Finding| finding.since.saturating_add(JOB_PATIENCE).unwrap_or(Timestamp::MAX) < asked_at;
                 let is_unknown = !had_problem && matches!(&verdict.health, Health::Problem(own) if is_old(own));
-                let report_at = answer.asked_since + JOB_PATIENCE;
-                let guess_at = if is_unknown { answer.asked_since + OLD_PATIENCE } else { report_at };
+                let report_at = asked.since + JOB_PATIENCE;
+                let guess_at = if is_unknown { asked.since + OLD_PATIENCE } else { report_at };
                 if now < guess_at && !(has_waited && had_problem) {
                     may_lose_problem |= had_problem;
                     verdicts.unread.add(pod, job);
@@ -147,62 +111,17 @@ pub(super) fn judge_pods<'p>(
         }
     }
     *waiting_since = waiting_since.or(Some(now)).filter(|_| lacks_jobs);
+    known.due().into_iter().for_each(|at| verdicts.recheck_at(to_wall(at)));
     if let Some(until) = wait_until {
         if has_waited && verdicts.found.is_empty() && !guesses.is_empty() {
             // Otherwise pods that are deleted within their minute, each after the next one has failed, would hold the
             // status back for as long as Jobs cannot be read.
             verdicts.found = guesses;
         } else if verdicts.found.is_empty() || may_lose_problem && !has_waited {
-            verdicts.wait_until = Some(next_read.map_or(until, |at| at.min(until)));
+            verdicts.wait_until = Some(known.due().map_or(until, |at| at.min(until)));
         }
     }
     verdicts
-}
-
-/// What the operator knows about the pods that it watches.
-struct Watched<'a> {
-    context: &'a JudgeContext<'a>,
-    jobs: RefCell<&'a mut Jobs>,
-    /// What is known about the Job of the pod that is assessed, if it was asked for.
-    answer: Cell<Option<JobAnswer>>,
-}
-
-impl World for Watched<'_> {
-    fn is_replaced(&self, pod: &Pod) -> bool {
-        (self.context.is_replaced)(pod)
-    }
-
-    fn job(&self, pod: &Pod, job: &Controller) -> Option<Arc<JobFacts>> {
-        // No Job is read for a pod that is only counted.
-        if pod.ignored {
-            return Some(Arc::default());
-        }
-        let answer = self.jobs.borrow_mut().ask(JobKey::new(pod, job), self.context.now);
-        let facts = answer.facts.clone();
-        self.answer.set(Some(answer));
-        facts
-    }
-
-    fn events(&self, pod: &Pod) -> Arc<[Event]> {
-        (self.context.events)(pod)
-    }
-
-    fn port_holder(&self, pod: &Pod) -> Option<PortHolder> {
-        (self.context.port_holder)(pod)
-    }
-
-    fn revision(&self, pod: &Pod) -> Option<Arc<TemplateChanges>> {
-        // Nothing is read for a pod that is only counted.
-        if pod.ignored { None } else { (self.context.revision)(pod) }
-    }
-
-    fn nodes(&self, pod: &Pod) -> Option<Arc<ClusterNodes>> {
-        if pod.ignored { None } else { (self.context.nodes)() }
-    }
-
-    fn claims(&self, pod: &Pod) -> NamedClaims {
-        if pod.ignored { Vec::new() } else { (self.context.claims)(pod) }
-    }
 }
 
 impl Verdicts<'_> {
@@ -219,11 +138,17 @@ impl Verdicts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use arcstr::ArcStr;
+
     use super::*;
     use crate::{
-        api::OrchestrStatus,
-        jobs::JobReading,
-        pods::{self, Uid},
+        api::{NamespacedName, OrchestrStatus},
+        events::EventStore,
+        facts::{Answer, Judge, Limits, Reads},
+        index::{Index, ViewId},
+        pods::{self, PodSelection, Uid},
         report::UpdateContext,
     };
 
@@ -247,16 +172,11 @@ mod tests {
             thresholds: &Thresholds::default(),
             tracker: &Tracker::default(),
             stored: &StoredProblems::default(),
-            is_replaced: &|_| false,
-            events: &|_| Arc::default(),
-            port_holder: &|_| None,
-            revision: &|_| None,
-            nodes: &|| None,
-            claims: &|_| Vec::new(),
             now: Instant::now(),
             wall: Timestamp::UNIX_EPOCH,
         };
-        let mut found = judge_pods(pods.iter(), &mut Jobs::default(), &mut None, &context).found;
+        let cluster = Cluster::default();
+        let mut found = judge_pods(pods.iter(), &cluster.known(context.now), &mut None, &context).found;
         let mut texts = found.iter_mut().map(|(_, finding)| {
             let mut texts = Vec::new();
             finding.for_each_text(&mut |text| texts.push(text.clone()));
@@ -277,11 +197,35 @@ mod tests {
         Pod { uid, name: job.into(), phase: "Failed".into(), controller: Some(controller), ..Pod::default() }
     }
 
+    /// What is known of a cluster without pods.
+    struct Cluster {
+        index: Index,
+        view: ViewId,
+        events: EventStore,
+        reads: RefCell<Reads>,
+        object: NamespacedName,
+    }
+
+    impl Default for Cluster {
+        fn default() -> Self {
+            let (mut index, reads) = (Index::new(Duration::ZERO), RefCell::new(Reads::new(Limits::OPERATOR)));
+            let all = PodSelection { namespaces: Vec::new(), exclude_namespaces: Vec::new(), labels: Vec::new() };
+            let (view, object) = (index.add_view(all), NamespacedName::new("ops", "cluster"));
+            Self { index, view, events: EventStore::default(), reads, object }
+        }
+    }
+
+    impl Cluster {
+        fn known(&self, now: Instant) -> Known<'_> {
+            Known::new(&self.index, self.view, &self.events, &self.reads, Judge::Object(&self.object), now)
+        }
+    }
+
     /// An object whose Jobs cannot be read.
     #[derive(Default)]
     struct Outage {
         wall: Timestamp,
-        jobs: Jobs,
+        cluster: Cluster,
         tracker: Tracker,
         waiting_since: Option<Instant>,
         /// The status from before a failover.
@@ -296,19 +240,15 @@ mod tests {
                 thresholds: &Thresholds::default(),
                 tracker: &self.tracker,
                 stored: &StoredProblems::of(&self.status),
-                is_replaced: &|_| false,
-                events: &|_| Arc::default(),
-                port_holder: &|_| None,
-                revision: &|_| None,
-                nodes: &|| None,
-                claims: &|_| Vec::new(),
                 now,
                 wall: self.wall,
             };
-            let mut verdicts = judge_pods(pods.iter(), &mut self.jobs, &mut self.waiting_since, &context);
+            let known = self.cluster.known(now);
+            let mut verdicts = judge_pods(pods.iter(), &known, &mut self.waiting_since, &context);
             self.left_out = verdicts.unread.pods();
-            for query in &verdicts.queries {
-                self.jobs.answered(query, JobReading::Unavailable, now);
+            let mut reads = self.cluster.reads.borrow_mut();
+            while let Some(question) = reads.next(|_| true) {
+                reads.answered(&question, Answer::Unavailable, now);
             }
             if let Some(until) = verdicts.wait_until {
                 assert!(now < until && until <= now + JOB_PATIENCE);

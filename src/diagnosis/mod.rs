@@ -15,6 +15,7 @@ mod pod_clock;
 mod port_holders;
 mod reasons;
 mod rollout;
+mod workload;
 mod world;
 
 pub use assess::{assess, is_healthy_under_any_thresholds};
@@ -29,13 +30,16 @@ pub(crate) use kubectl_columns::human_duration;
 pub use kubectl_columns::{kubectl_status, ready_counts, restarts};
 pub use owner::{PodOwner, owner};
 pub(crate) use owner::{
-    Replacements, is_revision_label, needs_job, owner_names, replaces_older_than, replacing_owner, revision_hash,
-    revision_label, revision_name, workload_owner,
+    is_revision_label, needs_job, owner_names, replaces_older_than, replacing_owner, revision_hash, revision_label,
+    revision_name, workload_owner,
 };
 pub(crate) use port_holders::PortHolders;
 pub use port_holders::{NamedHolder, PortHolder};
 pub(crate) use reasons::{is_known_reason, near_reason, specificity};
 pub use rollout::{
     ChangeDetail, MemoryLimits, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
+};
+pub(crate) use workload::{
+    PodTemplate, UpdateStrategy, WorkloadCondition, WorkloadObject, WorkloadSpec, WorkloadStatus,
 };
 pub use world::{Facts, JobFacts, Thresholds, World};

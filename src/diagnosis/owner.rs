@@ -1,8 +1,6 @@
 //! The owner of a pod, its revision, and the rule for replaced pods: the controller of a failed pod has, or had, a healthy pod
 //! that was created later.
 
-use std::collections::HashMap;
-
 use arcstr::{ArcStr, literal};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -139,28 +137,6 @@ pub(crate) fn replaces_older_than(healthy: &Pod) -> Option<Timestamp> {
     healthy.created.filter(|_| healthy.phase == "Running")
 }
 
-/// When the youngest healthy pod of each owner was created. The index keeps the same in its label sets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Replacements(HashMap<(ArcStr, PodOwner), Timestamp>);
-
-impl Replacements {
-    /// Adds a pod that is healthy under any thresholds.
-    pub(crate) fn add(&mut self, healthy: &Pod) {
-        if let (Some(created), Some(_)) = (replaces_older_than(healthy), replacing_owner(healthy))
-            && let Some(owner) = owner(healthy)
-        {
-            let youngest = self.0.entry((healthy.namespace.clone(), owner)).or_insert(created);
-            *youngest = created.max(*youngest);
-        }
-    }
-
-    /// Whether a pod was replaced. A pod without a creation time was not.
-    pub(crate) fn has_replaced(&self, pod: &Pod) -> bool {
-        let Some((owner, created)) = owner(pod).zip(pod.created) else { return false };
-        self.0.get(&(pod.namespace.clone(), owner)).is_some_and(|youngest| *youngest > created)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,32 +250,13 @@ mod tests {
         }
     }
 
-    fn created(kind: &str, name: &str, namespace: &str, created: i64) -> Pod {
-        let (controller, created) = (Some(controller(kind, name, "u")), Timestamp::from_second(created).ok());
-        Pod { namespace: namespace.into(), phase: "Running".into(), controller, created, ..Pod::default() }
-    }
-
     #[test]
-    fn a_later_pod_of_the_same_owner_replaces_a_failed_one() {
+    fn only_some_kinds_of_owners_replace_their_failed_pods() {
         for kind in ["ReplicaSet", "ReplicationController", "Rollout", "StatefulSet", "DaemonSet", "Job"] {
-            let mut known = Replacements::default();
-            known.add(&created(kind, "web", "shop", 50));
-            known.add(&created(kind, "web", "shop", 20));
-            let replaces = REPLACING_OWNERS.contains(&kind);
-            assert_eq!(known.has_replaced(&created(kind, "web", "shop", 49)), replaces, "{kind}");
-            for other in
-                [created(kind, "web", "shop", 50), created(kind, "web", "bank", 1), created(kind, "api", "shop", 1)]
-            {
-                assert!(!known.has_replaced(&other), "{other:?}");
-            }
-            assert!(!known.has_replaced(&Pod { created: None, ..created(kind, "web", "shop", 1) }));
+            let is_one = replacing_owner(&pod(kind, "web", &[])).is_some();
+            assert_eq!(is_one, REPLACING_OWNERS.contains(&kind), "{kind}");
         }
-    }
-
-    #[test]
-    fn a_pod_that_has_succeeded_replaces_none() {
-        let mut known = Replacements::default();
-        known.add(&Pod { phase: "Succeeded".into(), ..created("ReplicaSet", "web", "shop", 50) });
-        assert!(!known.has_replaced(&created("ReplicaSet", "web", "shop", 1)));
+        let succeeded = Pod { phase: "Succeeded".into(), created: Some(Timestamp::UNIX_EPOCH), ..Pod::default() };
+        assert_eq!(replaces_older_than(&succeeded), None);
     }
 }

@@ -12,13 +12,13 @@ const PODS: usize = 4096;
 const PODS_OF_PORT: u32 = 64;
 
 /// Pods that use ports of their nodes, but not all of them in a large cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortHolders {
     pods: HashMap<Uid, Holder>,
     counts: HashMap<HostPort, u32>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Holder {
     pod: NamedHolder,
     ports: Box<[HostPort]>,

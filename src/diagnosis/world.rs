@@ -4,17 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::batch::v1::{CronJob, Job},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::api::batch::v1::CronJob;
 
 use crate::{
     events::Event,
     pods::{Controller, Pod},
 };
 
-use super::{claims::ClaimFacts, cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges};
+use super::{
+    claims::ClaimFacts, cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges,
+    workload::WorkloadObject,
+};
 
 /// What a verdict and its explanation depend on besides the pod. A question is asked only if its answer matters: the first
 /// about failed pods, the others about pods with a problem, and about one that several containers cause perhaps more than once.
@@ -140,36 +140,31 @@ pub struct JobFacts {
 impl JobFacts {
     /// Whether this CronJob controls the Job. Another one of the same name may have replaced it.
     #[must_use]
-    pub(crate) fn belongs_to(job: &Job, cron_job: &CronJob) -> bool {
+    pub(crate) fn belongs_to(job: &WorkloadObject, cron_job: &CronJob) -> bool {
         let owner = job.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         owner.is_some_and(|owner| cron_job.metadata.uid.as_ref() == Some(&owner.uid))
     }
 
-    /// Adds whether a later run of the Job's CronJob has succeeded. Another CronJob of the same name does not count.
-    pub(crate) fn add_cron_job(&mut self, job: &Job, cron_job: &CronJob) {
-        let status = cron_job.status.as_ref().filter(|_| Self::belongs_to(job, cron_job));
-        let succeeded = status.and_then(|status| status.last_successful_time.as_ref()).map(|time| time.0);
-        self.superseded = self.failed.is_some_and(|failed| succeeded > Some(failed));
-    }
-
+    /// What a Job says, and the CronJob that it belongs to, if it was read. Another CronJob of the same name does not count.
     #[must_use]
-    pub(crate) fn of(job: &Job) -> Self {
-        let status = job.status.as_ref();
-        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let is_true =
-            |kind: &str| conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True");
-        let time = |time: Option<&Time>| time.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    pub(crate) fn of(job: &WorkloadObject, cron_job: Option<&CronJob>) -> Self {
+        let status = job.status.clone().unwrap_or_default();
+        let failed = status.true_condition("Failed").map(|failed| failed.since().unwrap_or(Timestamp::UNIX_EPOCH));
         let limit = job.spec.as_ref().and_then(|spec| spec.backoff_limit);
-        let count = status.and_then(|status| status.failed);
-        let cron_job = job.metadata.owner_references.iter().flatten().find(|owner| {
+        let owner = job.metadata.owner_references.iter().flatten().find(|owner| {
             owner.controller == Some(true) && owner.kind == "CronJob" && owner.api_version.starts_with("batch/")
         });
+        let cron_status = cron_job.filter(|own| Self::belongs_to(job, own)).and_then(|own| own.status.as_ref());
+        let succeeded = cron_status.and_then(|status| status.last_successful_time.as_ref()).map(|time| time.0);
         Self {
-            complete: is_true("Complete").is_some(),
-            failed: is_true("Failed").map(|failed| time(failed.last_transition_time.as_ref())),
-            attempts: count.and_then(|count| count.try_into().ok()).zip(limit.and_then(|limit| limit.try_into().ok())),
-            cron_job: cron_job.map(|owner| owner.name.clone()),
-            superseded: false,
+            complete: status.true_condition("Complete").is_some(),
+            failed,
+            attempts: status
+                .failed
+                .and_then(|count| count.try_into().ok())
+                .zip(limit.and_then(|own| own.try_into().ok())),
+            cron_job: owner.map(|owner| owner.name.clone()),
+            superseded: failed.is_some_and(|failed| succeeded > Some(failed)),
         }
     }
 }
@@ -183,7 +178,7 @@ mod tests {
 
     #[test]
     fn reads_attempts_conditions_and_cron_job_of_a_job() {
-        let job = |status: serde_json::Value, group: &str| -> Job {
+        let job = |status: serde_json::Value, group: &str| -> WorkloadObject {
             serde_json::from_value(json!({
                 "metadata": {"name": "nightly-1", "ownerReferences": [
                     {"apiVersion": group, "kind": "CronJob", "name": "nightly", "uid": "c", "controller": true},
@@ -193,21 +188,22 @@ mod tests {
             }))
             .unwrap()
         };
-        let facts = JobFacts::of(&job(json!({"failed": 2}), "batch/v1"));
+        let facts = JobFacts::of(&job(json!({"failed": 2}), "batch/v1"), None);
         assert_eq!((facts.attempts, facts.cron_job.as_deref(), facts.failed), (Some((2, 6)), Some("nightly"), None));
         assert!(!facts.complete);
         let failed = json!({"failed": 7, "conditions": [
             {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-        let facts = JobFacts::of(&job(failed, "example.com/v1"));
+        let facts = JobFacts::of(&job(failed, "example.com/v1"), None);
         assert_eq!((facts.failed, facts.cron_job), ("2026-01-01T00:00:00Z".parse().ok(), None));
         assert!(!facts.complete);
         for (status, complete) in [("True", true), ("False", false), ("Unknown", false)] {
             let conditions = json!({"conditions": [
                 {"type": "Suspended", "status": "True"}, {"type": "Complete", "status": status}]});
-            let facts = JobFacts::of(&job(conditions, "batch/v1"));
+            let facts = JobFacts::of(&job(conditions, "batch/v1"), None);
             assert_eq!((facts.complete, facts.failed), (complete, None), "{status}");
         }
-        assert_eq!(JobFacts::of(&Job::default()), JobFacts::default());
+        let empty = serde_json::from_value(json!({"metadata": {}})).unwrap();
+        assert_eq!(JobFacts::of(&empty, None), JobFacts::default());
     }
 
     #[test]
@@ -240,8 +236,8 @@ mod tests {
                     }
                 }
             }
-            let job: Job = serde_json::from_value(json!({"metadata": {"ownerReferences": owners}})).unwrap();
-            assert_eq!(JobFacts::of(&job).cron_job.as_deref(), name, "{owners:?}");
+            let job: WorkloadObject = serde_json::from_value(json!({"metadata": {"ownerReferences": owners}})).unwrap();
+            assert_eq!(JobFacts::of(&job, None).cron_job.as_deref(), name, "{owners:?}");
             let belongs = ["c", "d"].into_iter().find(|uid| JobFacts::belongs_to(&job, &cron_job(uid)));
             assert_eq!(belongs, uid, "{owners:?}");
             assert!(!JobFacts::belongs_to(&job, &CronJob::default()), "it has no UID");

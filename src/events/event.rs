@@ -93,6 +93,14 @@ pub struct Event {
     pub last: Option<Timestamp>,
 }
 
+impl Event {
+    /// The message. The recorder of events puts some words before it if similar events are frequent.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.message.strip_prefix("(combined from similar events): ").unwrap_or(&self.message)
+    }
+}
+
 /// The object that an event concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvolvedObject {

@@ -105,6 +105,19 @@ impl Index {
         }
     }
 
+    /// The same for a command, whose suspects may take so many bytes.
+    #[must_use]
+    pub(crate) fn with_memory(restart_lookback: Duration, bytes: usize) -> Self {
+        let mut index = Self::new(restart_lookback);
+        (index.memory.full, index.memory.all) = (bytes, bytes);
+        index
+    }
+
+    /// Keeps which ports of its node a pod uses that is in no view.
+    pub(crate) fn see_outside(&mut self, pod: &Pod) {
+        self.port_holders.see(pod);
+    }
+
     /// How long ago a restart may be that is still considered.
     #[must_use]
     pub(crate) fn restart_lookback(&self) -> Duration {
@@ -234,11 +247,11 @@ impl Index {
     }
 
     fn remove_decoded(&mut self, uid: Uid) -> Vec<ViewId> {
+        self.port_holders.remove(uid);
         let Some(Entry { label_set, node, .. }) = self.pods.remove(&uid) else { return Vec::new() };
         let affected = if self.remove_suspect(uid) { self.views_of(label_set, None) } else { Vec::new() };
         self.label_sets.leave(label_set);
         self.nodes.leave(&node);
-        self.port_holders.remove(uid);
         affected
     }
 
@@ -423,25 +436,14 @@ impl Index {
         self.suspects.values().filter_map(|suspect| Some((&*suspect.pod, needs_job(&suspect.pod)?)))
     }
 
-    /// The views that contain suspects of this Job.
+    /// The views that contain suspects to which this applies.
     #[must_use]
-    pub(crate) fn views_of_job(&self, uid: &str) -> Vec<ViewId> {
-        let failed = self.suspects.values().filter(|suspect| needs_job(&suspect.pod).is_some_and(|job| job.uid == uid));
-        let mut views: Vec<_> = failed.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect();
+    pub(crate) fn views_of_suspects(&self, applies: impl Fn(&Pod) -> bool) -> Vec<ViewId> {
+        let suspects = self.suspects.values().filter(|suspect| applies(&suspect.pod));
+        let mut views: Vec<_> = suspects.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect();
         views.sort_unstable();
         views.dedup();
         views
-    }
-
-    /// The views that contain pods with this claim that are not scheduled.
-    #[must_use]
-    pub(crate) fn views_of_claim(&self, namespace: &str, claim: &str) -> Vec<ViewId> {
-        let has_claim = |pod: &Pod| {
-            let requirements = pod.requirements.as_deref().filter(|_| pod.namespace == namespace);
-            requirements.is_some_and(|requirements| requirements.claims.first().iter().any(|own| own == claim))
-        };
-        let suspects = self.suspects.values().filter(|suspect| has_claim(&suspect.pod));
-        suspects.flat_map(|suspect| self.views_of(suspect.label_set, None)).collect()
     }
 
     /// The views that contain a pod, if it may not be healthy.

@@ -215,8 +215,11 @@ fn names_the_views_of_a_jobs_failed_pods() {
     let metadata = json!({"uid": "1", "ownerReferences": controlled_by("Job", "sums", "j1")});
     let failed = crate::pods::testing::pod("sums-x2x7k", json!({"metadata": metadata, "status": {"phase": "Failed"}}));
     index.apply(Box::new(failed), now());
-    assert_eq!(index.views_of_job("j1"), [shop]);
-    assert_eq!(index.views_of_job("j2"), []);
+    let views_of_job = |uid: &str| {
+        index.views_of_suspects(|pod| pod.controller.as_ref().is_some_and(|controller| controller.uid == uid))
+    };
+    assert_eq!(views_of_job("j1"), [shop]);
+    assert_eq!(views_of_job("j2"), []);
     let jobs: Vec<_> = index.suspect_jobs().map(|(pod, job)| (pod.name.as_str(), job.name.as_str())).collect();
     assert_eq!(jobs, [("sums-x2x7k", "sums")]);
 }
@@ -334,6 +337,7 @@ fn a_healthy_younger_pod_replaces_a_failed_one() {
     for (what, pod, now, is_replaced) in steps {
         index.apply(pod, now);
         assert_eq!(index.is_replaced(&failed), is_replaced, "{what}");
+        assert!(!index.is_replaced(&Pod { namespace: "bank".into(), ..*failed.clone() }));
         assert!(index.has_pods_of("shop", "Deployment", "web"));
         assert!(!index.has_pods_of("shop", "ReplicaSet", "web-1") && !index.has_pods_of("bank", "Deployment", "web"));
     }

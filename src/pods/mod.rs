@@ -21,8 +21,8 @@ pub use pod::{
     NodeTerms, Omitted, Pod, PodCondition, Probe, Requirements, RestartPolicy, Running, StartCause, TEXT_LIMIT,
     Terminated, Toleration, Tolerations, UndeclaredPort, Waiting,
 };
-pub(crate) use selection::Labels;
 pub use selection::PodSelection;
+pub(crate) use selection::{Labels, matches};
 pub(crate) use texts::TextKind;
 pub use uid::Uid;
 pub use watch::{pods, read_page};

@@ -86,7 +86,7 @@ impl<T: PartialEq<str>> Labels for Vec<(T, T)> {
 }
 
 /// Like [`SelectorExt`](kube::core::SelectorExt), but does not need a map of the labels.
-fn matches(expression: &Expression, labels: &(impl Labels + ?Sized)) -> bool {
+pub(crate) fn matches(expression: &Expression, labels: &(impl Labels + ?Sized)) -> bool {
     match expression {
         Expression::In(key, values) => values.iter().any(|value| labels.is(key, value)),
         Expression::NotIn(key, values) => !values.iter().any(|value| labels.is(key, value)),

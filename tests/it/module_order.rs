@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Each module may import only those before it.
-const ORDER: [&str; 35] = [
+const ORDER: [&str; 33] = [
     "hex",
     "escapes",
     "partial_text",
@@ -27,10 +27,8 @@ const ORDER: [&str; 35] = [
     "events",
     "namespaces",
     "diagnosis",
-    "jobs",
-    "revisions",
-    "placement",
     "index",
+    "facts",
     "logs",
     "report",
     "metrics",

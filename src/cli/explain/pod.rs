@@ -13,8 +13,8 @@ use crate::{
     api::{Cause, LogSource},
     cli::live::ClusterView,
     diagnosis::{ContainerFinding, Finding, Health, Thresholds, assess, kubectl_status, owner},
+    facts::{self, Question},
     logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
-    placement,
     pods::Pod,
     render::safe::{clean, printable},
     report::{PodFinding, in_full},
@@ -25,7 +25,7 @@ use super::{
     events::{self, SHOWN, seconds},
     explanation::{NodePart, PodPart, State},
     objects::{self, references},
-    reader::{Read, Reader},
+    reader::{Read, Reader, TIMEOUT},
     workload::add_port_holders,
 };
 
@@ -84,13 +84,14 @@ pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<
 /// Reads what verdicts have needed to see why no node takes a pod. Returns whether there was anything to read. A right that is
 /// missing is not noted: the scheduler's words remain.
 pub(super) async fn read_placement(reader: &Reader<'_>, view: &mut ClusterView) -> bool {
-    let needed = view.needed_placement();
-    for key in &needed {
+    let mut is_any = false;
+    while let Some(question) = view.next_question(|own| matches!(own, Question::Nodes | Question::Claim { .. })) {
+        is_any = true;
         let Ok((_permit, _)) = reader.begin().await else { break };
-        let reading = placement::read(reader.client(), key).await;
-        view.placement_read(key.clone(), reading);
+        let (answer, _) = facts::read(reader.client(), &question, TIMEOUT).await;
+        view.answered(&question, answer);
     }
-    !needed.is_empty()
+    is_any
 }
 
 /// Judges a pod by what the view knows, and reads what explains its problem.

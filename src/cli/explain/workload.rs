@@ -15,9 +15,10 @@ use crate::{
         workload::{Progress, Workload},
     },
     diagnosis::{
-        Finding, Health, JobFacts, RevisionObject, TemplateChanges, Thresholds, assess, classify_failed_create,
-        owner_names, revision_hash, revision_name, template_changes,
+        Finding, Health, RevisionObject, TemplateChanges, Thresholds, assess, classify_failed_create, owner_names,
+        revision_hash, revision_name, template_changes,
     },
+    facts::JobFact,
     pods::Pod,
     render::safe::clean,
     report::Comparison,
@@ -38,7 +39,7 @@ pub(super) struct Gathered {
     /// Absent if they could not be read.
     pods: Option<Pods>,
     /// Of a Job, with what is known of its CronJob.
-    job: Option<JobFacts>,
+    job: Option<JobFact>,
     /// What verdicts about its pods depend on besides each pod.
     pub(super) view: ClusterView,
 }
@@ -96,13 +97,15 @@ impl Gathered {
             }
             Progress::Done(text) if self.workload.kind() == Kind::Job => (format!("it is complete: {text}"), false),
             Progress::Done(text) => (format!("it is rolled out: {text}"), false),
-            Progress::Failed { message, .. } => match self.job.as_ref().filter(|job| job.superseded) {
-                Some(job) => {
-                    let cron_job = job.cron_job.as_deref().unwrap_or_default();
-                    (format!("{message}; a later run of the CronJob {cron_job} has succeeded"), false)
+            Progress::Failed { message, .. } => {
+                match self.job.as_ref().map(|job| &job.facts).filter(|job| job.superseded) {
+                    Some(job) => {
+                        let cron_job = job.cron_job.as_deref().unwrap_or_default();
+                        (format!("{message}; a later run of the CronJob {cron_job} has succeeded"), false)
+                    }
+                    None => (message, true),
                 }
-                None => (message, true),
-            },
+            }
             Progress::Unknowable(text) => (text, false),
         };
         (clean(&text), has_given_up)

@@ -1,16 +1,24 @@
-//! The state of one list and watch. Pure.
+//! The state of one list and watch, and since when the API server cannot be asked. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::watch::{WENT_BACK, WatchUpdate};
 
-/// What one list and watch has shown of its objects, by name or UID.
-#[derive(Debug)]
-pub(in crate::cli) struct Listing<I, V> {
-    objects: BTreeMap<I, V>,
-    /// The objects in the list that is under way.
-    listed: Option<BTreeSet<I>>,
+/// Shorter outages are not mentioned.
+const MENTIONED: Duration = Duration::from_secs(2);
+
+/// Whether what one list and watch has shown is current.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct WatchState {
     is_synced: bool,
+    /// Whether a list is under way.
+    is_listing: bool,
     /// Why the last request failed. What is known may be outdated then.
     failure: Option<String>,
     /// The message of the API server if it forbids the list or watch.
@@ -19,74 +27,19 @@ pub(in crate::cli) struct Listing<I, V> {
     is_behind: bool,
 }
 
-impl<I, V> Default for Listing<I, V> {
-    fn default() -> Self {
-        Self { objects: BTreeMap::new(), listed: None, is_synced: false, failure: None, denial: None, is_behind: false }
-    }
-}
-
-impl<I: Ord + Clone, V> Listing<I, V> {
-    /// Applies an update, and returns what was kept of an object that was deleted. `merge` makes what is kept of an object
-    /// from what was kept before and its new version. Nothing is kept of an object that does not belong here.
-    pub(in crate::cli) fn apply<O>(
-        &mut self,
-        update: WatchUpdate<O>,
-        id: impl Fn(&O) -> I,
-        merge: impl FnOnce(Option<V>, O) -> Option<V>,
-    ) -> Option<V> {
-        match &update {
-            WatchUpdate::Failed(_) | WatchUpdate::Denied(_) | WatchUpdate::WentBack => {}
-            _ => (self.failure, self.denial) = (None, None),
-        }
+impl WatchState {
+    pub(in crate::cli) fn apply<O>(&mut self, update: &WatchUpdate<O>) {
         match update {
-            WatchUpdate::Relisting => self.listed = Some(BTreeSet::new()),
-            WatchUpdate::Listed(object) | WatchUpdate::Applied(object) => {
-                let id = id(&object);
-                self.insert(id, object, merge);
-            }
-            WatchUpdate::Synced => {
-                if let Some(listed) = self.listed.take() {
-                    self.objects.retain(|id, _| listed.contains(id));
-                }
-                (self.is_synced, self.is_behind) = (true, false);
-            }
-            WatchUpdate::Deleted(object) => {
-                let id = id(&object);
-                if let Some(listed) = &mut self.listed {
-                    listed.remove(&id);
-                }
-                return self.objects.remove(&id);
-            }
+            WatchUpdate::Denied(message) => return self.denial = Some(message.clone()),
+            WatchUpdate::Failed(message) => return self.failure = Some(message.clone()),
+            WatchUpdate::WentBack => return self.failure = Some(WENT_BACK.to_owned()),
+            WatchUpdate::Relisting => self.is_listing = true,
+            WatchUpdate::Synced => (self.is_synced, self.is_listing, self.is_behind) = (true, false, false),
             WatchUpdate::Behind => self.is_behind = true,
             WatchUpdate::CaughtUp => self.is_behind = false,
-            WatchUpdate::Denied(message) => self.denial = Some(message),
-            WatchUpdate::Failed(message) => self.failure = Some(message),
-            WatchUpdate::WentBack => self.failure = Some(WENT_BACK.to_owned()),
+            WatchUpdate::Listed(_) | WatchUpdate::Applied(_) | WatchUpdate::Deleted(_) => {}
         }
-        None
-    }
-
-    /// Adds an object or its new version.
-    pub(in crate::cli) fn insert<O>(&mut self, id: I, object: O, merge: impl FnOnce(Option<V>, O) -> Option<V>) {
-        let before = self.objects.remove(&id);
-        if let Some(value) = merge(before, object) {
-            if let Some(listed) = &mut self.listed {
-                listed.insert(id.clone());
-            }
-            self.objects.insert(id, value);
-        }
-    }
-
-    pub(in crate::cli) fn get(&self, id: &I) -> Option<&V> {
-        self.objects.get(id)
-    }
-
-    pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &V> {
-        self.objects.values()
-    }
-
-    pub(in crate::cli) fn objects_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.objects.values_mut()
+        (self.failure, self.denial) = (None, None);
     }
 
     /// Whether all objects have been listed once.
@@ -101,7 +54,7 @@ impl<I: Ord + Clone, V> Listing<I, V> {
 
     /// Why what is known may be outdated.
     pub(in crate::cli) fn failure(&self) -> Option<&str> {
-        let is_outdated = self.is_synced && (self.is_behind || self.listed.is_some());
+        let is_outdated = self.is_synced && (self.is_behind || self.is_listing);
         self.error().or(is_outdated.then_some("missed changes are still being read"))
     }
 
@@ -113,6 +66,103 @@ impl<I: Ord + Clone, V> Listing<I, V> {
     /// The message of the API server if the list or watch has been forbidden from the beginning.
     pub(in crate::cli) fn denial(&self) -> Option<&str> {
         self.denial.as_deref().filter(|_| !self.is_synced)
+    }
+}
+
+/// What one list and watch has shown of its objects, by name or UID.
+#[derive(Debug)]
+pub(in crate::cli) struct Listing<I, V> {
+    objects: BTreeMap<I, V>,
+    /// The objects in the list that is under way.
+    listed: BTreeSet<I>,
+    pub(in crate::cli) watch: WatchState,
+}
+
+impl<I, V> Default for Listing<I, V> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), listed: BTreeSet::new(), watch: WatchState::default() }
+    }
+}
+
+impl<I: Ord + Clone, V> Listing<I, V> {
+    /// Applies an update, and returns what was kept of the objects that are gone. `merge` makes what is kept of an object from
+    /// what was kept before and its new version.
+    pub(in crate::cli) fn apply<O>(
+        &mut self,
+        update: WatchUpdate<O>,
+        id: impl Fn(&O) -> I,
+        merge: impl FnOnce(Option<V>, O) -> V,
+    ) -> Vec<V> {
+        let was_listing = self.watch.is_listing;
+        self.watch.apply(&update);
+        match update {
+            WatchUpdate::Relisting => self.listed.clear(),
+            WatchUpdate::Listed(object) | WatchUpdate::Applied(object) => {
+                let id = id(&object);
+                let before = self.objects.remove(&id);
+                self.objects.insert(id.clone(), merge(before, object));
+                if was_listing {
+                    self.listed.insert(id);
+                }
+            }
+            WatchUpdate::Synced if was_listing => {
+                let listed = std::mem::take(&mut self.listed);
+                let gone: Vec<I> = self.objects.keys().filter(|id| !listed.contains(id)).cloned().collect();
+                return gone.iter().filter_map(|id| self.objects.remove(id)).collect();
+            }
+            WatchUpdate::Deleted(object) => {
+                let id = id(&object);
+                self.listed.remove(&id);
+                return self.objects.remove(&id).into_iter().collect();
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    pub(in crate::cli) fn get(&self, id: &I) -> Option<&V> {
+        self.objects.get(id)
+    }
+
+    pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &V> {
+        self.objects.values()
+    }
+}
+
+/// An outage of the API server, if there is one.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Outage {
+    since: Option<(Instant, Timestamp)>,
+    is_mentioned: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum OutageNews {
+    Began,
+    Ended,
+}
+
+impl Outage {
+    /// Returns what is to be mentioned now, given whether the API server can be asked.
+    pub(in crate::cli) fn update(&mut self, is_failing: bool, now: Instant, time: Timestamp) -> Option<OutageNews> {
+        if !is_failing {
+            self.since = None;
+            return std::mem::take(&mut self.is_mentioned).then_some(OutageNews::Ended);
+        }
+        let (since, _) = *self.since.get_or_insert((now, time));
+        let begins = !self.is_mentioned && now >= since + MENTIONED;
+        self.is_mentioned |= begins;
+        begins.then_some(OutageNews::Began)
+    }
+
+    /// Since when the outage lasts, if it is mentioned.
+    pub(in crate::cli) fn began(&self) -> Option<Timestamp> {
+        self.since.filter(|_| self.is_mentioned).map(|(_, began)| began)
+    }
+
+    /// When it will be mentioned.
+    pub(in crate::cli) fn due(&self) -> Option<Instant> {
+        self.since.filter(|_| !self.is_mentioned).map(|(since, _)| since + MENTIONED)
     }
 }
 
@@ -128,8 +178,8 @@ mod tests {
     fn follows_lists_and_changes() {
         let mut listing = Listing::default();
         let mut apply = |update, expected: &str, is_current: bool| {
-            listing.apply(update, |name: &&str| (*name).to_owned(), |_, object| Some(object));
-            assert_eq!((names(&listing).as_str(), listing.is_current()), (expected, is_current));
+            listing.apply(update, |name: &&str| (*name).to_owned(), |_, object| object);
+            assert_eq!((names(&listing).as_str(), listing.watch.is_current()), (expected, is_current));
         };
         apply(WatchUpdate::Relisting, "", false);
         apply(WatchUpdate::Listed("a"), "a", false);
@@ -148,7 +198,7 @@ mod tests {
         apply(WatchUpdate::Synced, "c", true);
         apply(WatchUpdate::Denied("no".to_owned()), "c", false);
         // Only what is forbidden from the beginning is an error.
-        assert_eq!((listing.failure(), listing.denial()), (Some("no"), None));
+        assert_eq!((listing.watch.failure(), listing.watch.denial()), (Some("no"), None));
     }
 
     #[test]
@@ -156,10 +206,23 @@ mod tests {
         let mut listing = Listing::default();
         for object in [1, 2, 3] {
             let update = WatchUpdate::Applied((object, 0));
-            let merge =
-                |before: Option<(i32, i32)>, now: (i32, i32)| Some((now.0, before.map_or(0, |before| before.0)));
+            let merge = |before: Option<(i32, i32)>, now: (i32, i32)| (now.0, before.map_or(0, |before| before.0));
             listing.apply(update, |_| "same".to_owned(), merge);
         }
         assert_eq!(listing.get(&"same".to_owned()), Some(&(3, 2)));
+    }
+
+    #[test]
+    fn mentions_an_outage_once_and_not_if_it_is_short() {
+        let (now, mut outage) = (Instant::now(), Outage::default());
+        let time = Timestamp::UNIX_EPOCH;
+        assert_eq!(outage.update(true, now, time), None);
+        assert_eq!((outage.due(), outage.began()), (Some(now + MENTIONED), None));
+        assert_eq!(outage.update(false, now, time), None);
+        assert_eq!(outage.update(true, now, time), None);
+        assert_eq!(outage.update(true, now + MENTIONED, time), Some(OutageNews::Began));
+        assert_eq!((outage.due(), outage.began()), (None, Some(time)));
+        assert_eq!(outage.update(true, now + 2 * MENTIONED, time), None);
+        assert_eq!(outage.update(false, now + 2 * MENTIONED, time), Some(OutageNews::Ended));
     }
 }

@@ -2,17 +2,10 @@
 
 use std::{collections::hash_map::Entry, time::Duration};
 
-use futures::{StreamExt, stream};
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
-    apimachinery::pkg::apis::meta::v1::ListMeta,
-};
-use kube::{
-    Api,
-    api::{GetParams, ListParams},
-    core::{Request, Resource},
-};
-use serde::Deserialize;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::ListParams};
+use serde::de::IgnoredAny;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
@@ -24,22 +17,20 @@ use crate::{
         near::NearNames,
     },
     clock::ClusterClock,
+    facts::get,
     namespaces::read_ownership as read_ownership_of,
-    pods::WatchedPod,
+    pods::{WatchedPod, selected_pods},
+    watch::{PAGE_SIZE, collection::Selection, decode::Part},
 };
 
 use super::{
-    collector::{Collector, Filter},
+    collector::Collector,
     counted,
+    filter::{Filter, LabelSelector, NamespacePattern, Namespaces},
     flags::ScanFlags,
     logs::{self, Logs},
-    namespaces::{NamespacePattern, Namespaces},
     scanned::{Hints, Scanned},
-    selector::LabelSelector,
 };
-
-/// Pods in a page, the same as kubectl's: larger pages take more memory and are not faster.
-const PAGE_SIZE: u32 = 500;
 
 /// Concurrent reads of namespaces.
 const CONCURRENT_READS: usize = 8;
@@ -48,13 +39,6 @@ const CONCURRENT_READS: usize = 8;
 pub(super) struct Source {
     pub(super) cluster: Cluster,
     pub(super) timeout: Duration,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    metadata: ListMeta,
-    #[serde(default)]
-    items: Option<Vec<WatchedPod>>,
 }
 
 /// Scans the cluster of a context, or the only cluster. `connected` is called before the first request, and `progress`
@@ -73,8 +57,9 @@ pub(super) async fn scan_cluster(
     let source = Source { cluster, timeout: flags.clusters.timeout(context.is_some()) };
     // The API server evaluates the label selector.
     let filter = Filter { namespaces, selector: LabelSelector::default() };
-    let view = ClusterView::of(source.cluster.client.clone(), source.timeout, Duration::ZERO);
-    let mut collector = Collector::new(view, flags.thresholds.thresholds(), clock.now(), filter);
+    let thresholds = flags.thresholds.thresholds();
+    let view = ClusterView::of(source.cluster.client.clone(), thresholds.restarted, source.timeout, Duration::MAX);
+    let mut collector = Collector::new(view, thresholds, clock.now(), filter);
     collector.source = source.cluster.target.name().to_owned();
     read(&source, flags.selector.as_deref(), &clock, &mut collector, progress).await?;
     let mut notes = read_world(&source, &mut collector).await;
@@ -137,13 +122,10 @@ pub(super) async fn check_namespaces_exist(source: &Source, namespaces: &Namespa
             patterns.push(wanted);
             continue;
         }
-        let request = Request::new(Namespace::url_path(&(), None));
-        let request = request.get(wanted.text(), &GetParams::default()).map_err(Failure::new)?;
-        match within(source, source.cluster.client.request_text(request)).await? {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                return Err(Failure::new(format!("there is no namespace {:?}", wanted.text())));
-            }
+        let client = &source.cluster.client;
+        match within(source, get::<Namespace, IgnoredAny>(client, None, wanted.text())).await? {
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(Failure::new(format!("there is no namespace {:?}", wanted.text()))),
             Err(error) => return Err(unchecked(source, &error, "get", wanted)),
         }
     }
@@ -184,34 +166,37 @@ async fn read_from(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
     let permission = Permission { verb: "list", resource: "pods", namespace, grant: Grant::View };
-    let path = Pod::url_path(&(), namespace);
-    let mut params =
-        ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default().limit(PAGE_SIZE) };
+    let selection = Selection { labels: selector.map(str::to_owned), ..Selection::default() };
+    let pods = selected_pods(source.cluster.client.clone(), namespace, selection);
+    let mut next: Option<String> = None;
     loop {
-        let request = Request::new(path.as_str()).list(&params).map_err(Failure::new)?;
-        let next = match within(source, source.cluster.client.request_text(request)).await? {
-            Ok(text) => {
-                let page: Page = serde_json::from_str(&text)
-                    .map_err(|error| source.cluster.target.describe(&kube::Error::SerdeError(error)))?;
-                // Each response sets the clock, so the time is known from the first page on.
-                collector.set_now(clock.now());
-                for watched in page.items.into_iter().flatten() {
-                    match watched.pod {
-                        Ok(pod) => collector.add_pod(*pod),
-                        Err(pod) => collector.add_undecodable(Some(&pod.namespace), &pod.name, None),
+        let page = async {
+            let mut parts = pods.page(next.as_deref()).await?;
+            loop {
+                match parts.try_next().await? {
+                    Some(Part::Object(WatchedPod { pod })) => {
+                        // Each response sets the clock, so the time is known from the first page on.
+                        collector.set_now(clock.now());
+                        match pod {
+                            Ok(pod) => collector.add_pod(*pod),
+                            Err(pod) => collector.add_undecodable(Some(&pod.namespace), &pod.name, None),
+                        }
                     }
+                    Some(Part::End { token, .. }) => return Ok::<_, kube::Error>(token),
+                    None => return Ok(None),
                 }
-                progress(collector.objects());
-                page.metadata.continue_
             }
+        };
+        next = match within(source, page).await? {
+            Ok(token) => token,
             Err(error) => match continue_token(&error) {
                 Some(token) => Some(token),
                 None => return Err(source.cluster.target.describe_denied(&error, &permission)),
             },
         };
-        match next.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(()),
+        progress(collector.objects);
+        if next.is_none() {
+            return Ok(());
         }
     }
 }
@@ -261,7 +246,7 @@ async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
 
 /// Lists the events about kills that may explain what the others do not.
 async fn read_kills(collector: &mut Collector, deadline: Instant) {
-    collector.view.read_only_kills();
+    collector.view.read_only_events(std::iter::empty());
     let mut has_read = false;
     while collector.view.is_reading() && timeout_at(deadline, collector.view.next()).await.is_ok() {
         has_read = true;
@@ -305,12 +290,16 @@ fn continue_token(error: &kube::Error) -> Option<String> {
 }
 
 async fn within<T>(source: &Source, response: impl Future<Output = T>) -> Result<T, Failure> {
-    let seconds = source.timeout.as_secs_f32().ceil() as u64;
-    timeout(source.timeout, response).await.map_err(|_| source.cluster.target.timed_out(seconds))
+    timeout(source.timeout, response).await.map_err(|_| timed_out(source))
+}
+
+fn timed_out(source: &Source) -> Failure {
+    source.cluster.target.timed_out(source.timeout.as_secs_f32().ceil() as u64)
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
     use kube::core::Status;
 
     use super::*;

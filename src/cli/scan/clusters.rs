@@ -13,9 +13,9 @@ use crate::cli::{Failure, process::runtime};
 
 use super::{
     cluster::scan_cluster,
+    filter::Namespaces,
     flags::ScanFlags,
-    namespaces::Namespaces,
-    progress::Progress,
+    output::Progress,
     scanned::{Results, Scanned, Unscanned},
 };
 

@@ -2,50 +2,33 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    mem,
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
 
 use crate::{
     api::Ownership,
-    cli::live::{ClusterView, Listing},
-    diagnosis::{Finding, Health, JobFacts, Thresholds, assess, needs_job},
-    jobs::JobKey,
-    pods::{Pod, Uid, WatchedPod},
+    cli::live::{ClusterView, WatchState},
+    diagnosis::{Finding, Health, Thresholds, assess, needs_job},
+    facts::JobKey,
+    pods::{DecodeError, Pod, Uid, WatchedPod},
     watch::WatchUpdate,
 };
 
-use super::{namespaces::Namespaces, selector::LabelSelector};
+use super::{
+    filter::{Filter, Namespaces},
+    objects::FileObjects,
+};
 
 /// How many pods that cannot be decoded are named.
 const NAMED: usize = 3;
-/// How many pods that may have a problem `--watch` keeps. Those beyond are counted.
-const SUSPECTS: usize = 20_000;
-
-/// Which pods to check.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Filter {
-    pub(super) namespaces: Namespaces,
-    pub(super) selector: LabelSelector,
-}
 
 /// The pods that `--since` leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Older {
     pub(super) pods: usize,
     pub(super) since: Duration,
-}
-
-/// What is kept of a pod that is checked.
-enum State {
-    /// Healthy until its next change.
-    Healthy,
-    Suspect(Box<Pod>),
-    Undecodable,
-    WithoutRoom,
 }
 
 #[derive(Default)]
@@ -55,21 +38,17 @@ pub(super) struct Collector {
     thresholds: Thresholds,
     now: Timestamp,
     filter: Filter,
-    /// What verdicts depend on besides the pods.
+    /// The pods, and what verdicts about them depend on.
     pub(super) view: ClusterView,
-    /// One for each namespace that is watched, or one for all. A single scan keeps only its suspects, in the first.
-    lists: Vec<Listing<Uid, State>>,
-    /// Whether a failed pod is judged only when its Job was read. For a single scan it is a problem until then.
-    awaits_jobs: bool,
-    /// How many of the pods in the lists are suspects.
-    suspects: usize,
+    /// The namespace of each watch, or none for a watch of all, and its state.
+    watches: Vec<(Option<String>, WatchState)>,
+    /// What a file has besides pods.
+    pub(super) file: Option<FileObjects>,
 
-    /// Of a single scan: the healthy pods, those that the filter excludes, and how many are on each node.
-    healthy: u64,
-    excluded: u64,
-    nodes: HashMap<Box<str>, u64>,
+    /// How many objects of a list or file were read.
+    pub(super) objects: u64,
+    /// Of these, the pods that could not be decoded, and `namespace/name` of the first [`NAMED`].
     unreadable: u64,
-    /// `namespace/name` of the first [`NAMED`] that could not be decoded.
     pub(super) undecodable_names: Vec<String>,
     /// Objects of other kinds.
     pub(super) other_objects: u64,
@@ -77,9 +56,6 @@ pub(super) struct Collector {
     pub(super) other_kind: Option<String>,
     /// How many of them say nothing about pods, and the kind of the first.
     pub(super) skipped: Option<(u64, String)>,
-    /// Of a file: the Jobs that have failed, and the CronJobs by UID.
-    failed_runs: Vec<Job>,
-    cron_jobs: HashMap<String, CronJob>,
     /// The annotations of namespaces that say how severe their problems are and who is responsible.
     pub(super) ownership: HashMap<String, Ownership>,
 
@@ -87,10 +63,10 @@ pub(super) struct Collector {
     /// Pods that were checked.
     pub(super) pods: u64,
     pub(super) problems: Vec<(Pod, Finding)>,
-    /// Pods that could not be decoded.
+    /// Pods that could not be decoded, or for which there is no room.
     pub(super) undecodable: u64,
-    /// Pods that could not be judged because too many may have a problem.
-    pub(super) without_room: u64,
+    /// Whether pods are left out because those that may have a problem take too much memory.
+    pub(super) lacks_room: bool,
     /// Failed pods that are not judged before their Jobs are read.
     pub(super) unjudged: u64,
     /// When the result may change without a change of a pod.
@@ -100,15 +76,26 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// A collector of what a list or a file shows.
+    /// A collector of what a list shows.
     pub(super) fn new(view: ClusterView, thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
-        Self { view, thresholds, now, filter, lists: vec![Listing::default()], ..Self::default() }
+        Self { view, thresholds, now, filter, ..Self::default() }
     }
 
-    /// A collector of what so many watches show.
-    pub(super) fn of_watches(watches: usize, view: ClusterView, thresholds: Thresholds, filter: Filter) -> Self {
-        let lists = (0..watches).map(|_| Listing::default()).collect();
-        Self { view, thresholds, filter, lists, awaits_jobs: true, ..Self::default() }
+    /// A collector of what a file shows.
+    pub(super) fn of_file(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
+        let view = ClusterView::of_file(thresholds.restarted);
+        Self { file: Some(FileObjects::default()), ..Self::new(view, thresholds, now, filter) }
+    }
+
+    /// A collector of what the watches of these namespaces show, or that of all.
+    pub(super) fn of_watches(
+        scopes: &[Option<String>],
+        view: ClusterView,
+        thresholds: Thresholds,
+        filter: Filter,
+    ) -> Self {
+        let watches = scopes.iter().map(|scope| (scope.clone(), WatchState::default())).collect();
+        Self { watches, ..Self::new(view, thresholds, Timestamp::UNIX_EPOCH, filter) }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -126,31 +113,26 @@ impl Collector {
 
     /// How many of the pods that were checked are on a node.
     pub(super) fn pods_on_node(&self, node: &str) -> u64 {
-        self.nodes.get(node).copied().unwrap_or_default()
-    }
-
-    /// How many objects of any kind were read.
-    pub(super) fn objects(&self) -> u64 {
-        self.healthy + self.suspects as u64 + self.excluded + self.unreadable + self.other_objects
+        self.view.index.pods_on_node(node).pods.into()
     }
 
     /// Adds a pod of a list or file.
     pub(super) fn add_pod(&mut self, mut pod: Pod) {
-        pod.update_history(None, self.now);
-        let is_healthy = self.view.see_pod(&pod, self.thresholds.restarted, self.now);
-        if !self.filter.selects(&pod) {
-            self.excluded += 1;
-            return;
+        self.objects += 1;
+        // In a file, several pods may have the same UID, or none.
+        if self.file.is_some() && (pod.uid == Uid::default() || self.view.index.contains(pod.uid)) {
+            pod.uid = Uid::from(u128::MAX - u128::from(self.objects));
         }
-        if !pod.node.is_empty() {
-            *self.nodes.entry(Box::from(&*pod.node)).or_default() += 1;
-        }
-        if is_healthy || pod.ignored {
-            self.healthy += 1;
-        } else if let Some(list) = self.lists.first_mut() {
-            // In a file, several pods may have the same UID, or none.
-            list.insert(Uid::from(self.suspects as u128), pod, |_, pod| Some(State::Suspect(Box::new(pod))));
-            self.suspects += 1;
+        self.see_pod(pod);
+    }
+
+    fn see_pod(&mut self, pod: Pod) {
+        if self.filter.selects(&pod) {
+            self.view.see_pod(pod, self.now);
+        } else {
+            self.view.forget_pod(pod.uid);
+            // It may use a port that a pod requires.
+            self.view.index.see_outside(&pod);
         }
     }
 
@@ -160,13 +142,13 @@ impl Collector {
         &mut self,
         namespace: Option<&str>,
         name: &str,
-        labels: Option<&BTreeMap<String, String>>,
+        labels: Option<BTreeMap<String, String>>,
     ) {
+        self.objects += 1;
+        let labels: Option<Vec<_>> = labels.map(|labels| labels.into_iter().collect());
         if !namespace.is_none_or(|namespace| self.filter.namespaces.selects(namespace))
-            || !labels
-                .is_none_or(|labels| self.filter.selector.matches(labels.iter().map(|(key, value)| (&**key, &**value))))
+            || !labels.is_none_or(|labels| self.filter.selector.matches(&labels))
         {
-            self.excluded += 1;
             return;
         }
         self.unreadable += 1;
@@ -177,6 +159,7 @@ impl Collector {
 
     /// Counts an object that is not a pod, and that may say something about pods, as a Job does.
     pub(super) fn add_other_object(&mut self, kind: &str, is_used: bool) {
+        self.objects += 1;
         self.other_objects += 1;
         self.other_kind.get_or_insert_with(|| kind.to_owned());
         if !is_used {
@@ -184,132 +167,74 @@ impl Collector {
         }
     }
 
-    /// Keeps the Job of a file.
-    pub(super) fn add_job(&mut self, job: Job) {
-        let facts = JobFacts::of(&job);
-        let is_failed_run = facts.failed.is_some() && facts.cron_job.is_some();
-        self.view.show_job(JobKey::of(&job), facts);
-        if is_failed_run {
-            self.failed_runs.push(Job { spec: None, ..job });
-        }
-    }
-
-    /// Keeps the CronJob of a file.
-    pub(super) fn add_cron_job(&mut self, cron_job: CronJob) {
-        self.cron_jobs.insert(cron_job.metadata.uid.clone().unwrap_or_default(), cron_job);
-    }
-
-    /// All objects of a file were read: its CronJobs decide about their failed Jobs.
-    pub(super) fn apply_cron_jobs(&mut self) {
-        for job in mem::take(&mut self.failed_runs) {
-            let owners = job.metadata.owner_references.iter().flatten();
-            if let Some(cron_job) = owners.filter_map(|owner| self.cron_jobs.get(&owner.uid)).next() {
-                let mut facts = JobFacts::of(&job);
-                facts.add_cron_job(&job, cron_job);
-                self.view.show_job(JobKey::of(&job), facts);
-            }
-        }
-    }
-
     /// Whether all pods have been listed once.
     pub(super) fn is_synced(&self) -> bool {
-        self.lists.iter().all(Listing::is_synced)
+        self.watches.iter().all(|(_, state)| state.is_synced())
     }
 
     /// Why what is known may be outdated.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.error().or_else(|| self.lists.iter().find_map(Listing::failure))
+        self.error().or_else(|| self.watches.iter().find_map(|(_, state)| state.failure()))
     }
 
     /// Why the API server cannot be asked.
     pub(super) fn error(&self) -> Option<&str> {
-        self.lists.iter().find_map(Listing::error)
+        self.watches.iter().find_map(|(_, state)| state.error())
     }
 
-    /// The first list that has always been forbidden, and the message of the API server.
-    pub(super) fn denial(&self) -> Option<(usize, &str)> {
-        self.lists.iter().enumerate().find_map(|(index, list)| Some((index, list.denial()?)))
+    /// The namespace of the first watch that has always been forbidden, and the message of the API server.
+    pub(super) fn denial(&self) -> Option<(Option<&str>, &str)> {
+        self.watches.iter().find_map(|(scope, state)| Some((scope.as_deref(), state.denial()?)))
     }
 
     /// Applies an update of a watch.
     pub(super) fn apply(&mut self, index: usize, update: WatchUpdate<WatchedPod>) {
-        let Self { thresholds, filter, lists, suspects, view, now, .. } = self;
-        let Some(list) = lists.get_mut(index) else { return };
-        let is_synced = matches!(update, WatchUpdate::Synced);
-        if let WatchUpdate::Deleted(pod) = &update {
-            view.forget_pod(pod.uid());
-        }
-        let deleted = list.apply(update, WatchedPod::uid, |before, watched| {
-            let before = match before {
-                Some(State::Suspect(pod)) => {
-                    *suspects -= 1;
-                    Some(pod)
+        let Some((scope, state)) = self.watches.get_mut(index) else { return };
+        state.apply(&update);
+        match update {
+            WatchUpdate::Relisting => self.view.index.begin_list(scope.as_deref()),
+            WatchUpdate::Synced => _ = self.view.index.end_list(scope.as_deref()),
+            WatchUpdate::WentBack => self.view.index.went_back(),
+            WatchUpdate::Deleted(pod) => self.view.forget_pod(pod.uid()),
+            WatchUpdate::Listed(watched) | WatchUpdate::Applied(watched) => match watched.pod {
+                Ok(pod) => self.see_pod(*pod),
+                Err(pod) if self.filter.namespaces.selects(&pod.namespace) => {
+                    _ = self.view.index.insert_undecodable(pod);
                 }
-                _ => None,
-            };
-            let mut pod = match watched.pod {
-                Ok(pod) => pod,
-                Err(pod) => return filter.namespaces.selects(&pod.namespace).then_some(State::Undecodable),
-            };
-            if !filter.selects(&pod) {
-                return None;
-            }
-            pod.update_history(before.as_deref(), *now);
-            Some(if view.see_pod(&pod, thresholds.restarted, *now) || pod.ignored {
-                State::Healthy
-            } else if *suspects >= SUSPECTS {
-                State::WithoutRoom
-            } else {
-                *suspects += 1;
-                State::Suspect(pod)
-            })
-        });
-        if matches!(deleted, Some(State::Suspect(_))) {
-            self.suspects -= 1;
-        }
-        if is_synced {
-            self.count_suspects();
+                Err(_) => {}
+            },
+            WatchUpdate::Behind | WatchUpdate::CaughtUp | WatchUpdate::Denied(_) | WatchUpdate::Failed(_) => {}
         }
     }
 
-    fn count_suspects(&mut self) {
-        let states = self.lists.iter().flat_map(Listing::objects);
-        self.suspects = states.filter(|state| matches!(state, State::Suspect(_))).count();
-    }
-
-    /// Forgets the details of pods that became healthy with the passing of time.
-    pub(super) fn compact(&mut self) {
-        for state in self.lists.iter_mut().flat_map(Listing::objects_mut) {
-            if let State::Suspect(pod) = state
-                && self.view.see_pod(pod, self.thresholds.restarted, self.now)
-            {
-                *state = State::Healthy;
-            }
-        }
-        self.count_suspects();
-    }
-
-    /// Judges all suspects by what is known now.
+    /// Judges all pods by what is known now.
     pub(super) fn judge(&mut self) {
-        (self.pods, self.undecodable) = (self.healthy, self.unreadable);
-        (self.without_room, self.unjudged, self.recheck) = (0, 0, None);
+        self.judge_suspects();
+        // What verdicts depend on may itself depend on what the file says.
+        while let Some(file) = &self.file
+            && self.view.answer(|question| file.answer(question))
+        {
+            self.judge_suspects();
+        }
+    }
+
+    fn judge_suspects(&mut self) {
+        let Self { view, thresholds, now, watches, .. } = self;
+        let unjudged = view.index.undecodable(view.all);
+        self.pods = view.index.watched(view.all);
+        self.undecodable = self.unreadable + unjudged.map_or(0, |(count, _)| count);
+        self.lacks_room = unjudged.is_some_and(|(_, first)| first.error == DecodeError::NoRoom);
+        (self.unjudged, self.recheck) = (0, None);
         self.problems.clear();
-        for state in self.lists.iter().flat_map(Listing::objects) {
-            self.pods += u64::from(!matches!(state, State::Undecodable));
-            match state {
-                State::Healthy => {}
-                State::Undecodable => self.undecodable += 1,
-                State::WithoutRoom => self.without_room += 1,
-                State::Suspect(pod) => {
-                    let verdict = assess(pod, &self.view.awaiting_jobs(), &self.thresholds, self.now);
-                    self.recheck = self.recheck.into_iter().chain(verdict.recheck).min();
-                    match verdict.health {
-                        // Only its Job shows whether it is a problem.
-                        Health::Problem(_) if verdict.lacks_job && self.awaits_jobs => self.unjudged += 1,
-                        Health::Problem(finding) => self.problems.push(((**pod).clone(), *finding)),
-                        Health::Healthy | Health::Settling => {}
-                    }
-                }
+        let world = view.awaiting_jobs();
+        for pod in view.index.suspects(view.all).filter(|pod| !pod.ignored) {
+            let verdict = assess(pod, &world, thresholds, *now);
+            self.recheck = self.recheck.into_iter().chain(verdict.recheck).min();
+            match verdict.health {
+                // Only its Job shows whether it is a problem. For a single scan, it is one until the Job was read.
+                Health::Problem(_) if verdict.lacks_job && !watches.is_empty() => self.unjudged += 1,
+                Health::Problem(finding) => self.problems.push((pod.clone(), *finding)),
+                Health::Healthy | Health::Settling => {}
             }
         }
         self.problems.sort_by(|(a, _), (b, _)| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -317,7 +242,7 @@ impl Collector {
 
     /// Whether all pods were judged.
     pub(super) fn is_complete(&self) -> bool {
-        self.undecodable == 0 && self.without_room == 0 && self.unjudged == 0
+        self.undecodable == 0 && self.unjudged == 0
     }
 
     /// The health of a pod, whether or not it was added, by what has been read so far.
@@ -353,24 +278,12 @@ impl Collector {
     }
 }
 
-impl Filter {
-    /// Whether to check a pod. Marks the names and patterns of namespaces that match it.
-    fn selects(&mut self, pod: &Pod) -> bool {
-        let labels = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        self.namespaces.selects(&pod.namespace) && self.selector.matches(labels)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::*;
-    use crate::{
-        diagnosis::JobFacts,
-        jobs::JobKey,
-        pods::{DecodeError, UndecodablePod},
-    };
+    use super::{super::filter::LabelSelector, *};
+    use crate::{diagnosis::JobFacts, pods::UndecodablePod};
 
     fn now() -> Timestamp {
         "2026-03-01T12:00:00Z".parse().unwrap()
@@ -379,7 +292,7 @@ mod tests {
     fn pods(selector: &str) -> Collector {
         let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
         let filter = Filter { namespaces, selector: LabelSelector::new(selector).unwrap() };
-        let mut pods = Collector::of_watches(1, ClusterView::default(), Thresholds::default(), filter);
+        let mut pods = Collector::of_watches(&[None], ClusterView::default(), Thresholds::default(), filter);
         pods.set_now(now());
         pods
     }
@@ -431,7 +344,7 @@ mod tests {
         apply(WatchUpdate::Relisting, (2, "d"), true);
         apply(WatchUpdate::Listed(watched("e", json!({}))), (3, "d"), true);
         apply(WatchUpdate::Synced, (1, ""), true);
-        assert_eq!(pods.suspects, 0);
+        assert_eq!(pods.view.index.suspects(pods.view.all).count(), 0);
     }
 
     #[test]
@@ -462,18 +375,18 @@ mod tests {
     #[test]
     fn counts_pods_that_cannot_be_judged() {
         let mut pods = pods("");
-        let undecodable = UndecodablePod {
-            uid: Uid::from_text("x"),
-            namespace: "shop".to_owned(),
+        let undecodable = |namespace: &str| UndecodablePod {
+            uid: Uid::from_text(namespace),
+            namespace: namespace.to_owned(),
             name: "x".to_owned(),
             error: DecodeError::TooLarge,
         };
-        let watched_one = WatchedPod { pod: Err(undecodable) };
-        pods.apply(0, WatchUpdate::Applied(watched_one));
-        pods.suspects = SUSPECTS;
+        for namespace in ["shop", "bank"] {
+            pods.apply(0, WatchUpdate::Applied(WatchedPod { pod: Err(undecodable(namespace)) }));
+        }
         pods.apply(0, WatchUpdate::Applied(watched("a", failed())));
         pods.judge();
-        assert_eq!((pods.pods, pods.undecodable, pods.without_room, pods.problems.len()), (1, 1, 1, 0));
+        assert_eq!((pods.pods, pods.undecodable, pods.problems.len(), pods.is_complete()), (1, 1, 1, false));
     }
 
     #[test]
@@ -489,7 +402,7 @@ mod tests {
         pods.apply(0, WatchUpdate::Applied(owned));
         let mut problems = |known: Option<JobFacts>| {
             let key = JobKey { namespace: "shop".to_owned(), name: "sums".to_owned(), uid: "j".to_owned() };
-            known.into_iter().for_each(|facts| pods.view.show_job(key.clone(), facts));
+            known.into_iter().for_each(|facts| pods.view.show_job(key.clone(), facts.into()));
             pods.judge();
             (pods.problems.len(), pods.is_complete())
         };

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -29,7 +28,7 @@ pub(super) struct Reading<'a> {
 impl Reading<'_> {
     fn add(&mut self, object: &RawValue) {
         add_object(self.collector, object);
-        (self.progress)(self.collector.objects());
+        (self.progress)(self.collector.objects);
     }
 }
 
@@ -195,35 +194,29 @@ fn add_object(collector: &mut Collector, object: &RawValue) {
             _ => {
                 let Meta { namespace, name, labels, .. } = header.metadata.unwrap_or_default();
                 let labels = labels.and_then(|labels| BTreeMap::deserialize(labels).ok());
-                collector.add_undecodable(namespace.as_deref(), &name.unwrap_or_default(), labels.as_ref());
+                collector.add_undecodable(namespace.as_deref(), &name.unwrap_or_default(), labels);
             }
         },
         Some(kind) => {
             let mut is_used = true;
+            let Collector { file, view, .. } = &mut *collector;
+            let file = file.get_or_insert_default();
+            let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
+            let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
             match kind {
-                "Job" => _ = decode::<Job>(object).map(|job| collector.add_job(job)),
-                "CronJob" => _ = decode::<CronJob>(object).map(|cron_job| collector.add_cron_job(cron_job)),
+                "Job" => _ = decode(object).map(|job| file.add_job(job)),
+                "CronJob" => _ = decode(object).map(|cron_job| file.add_cron_job(cron_job)),
                 "ReplicaSet" | "ControllerRevision" => {
-                    let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
-                    if let Ok(revision) = RevisionObject::from_json(object.get().as_bytes()) {
-                        let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
-                        collector.view.give_revision(namespace, name, revision);
-                    }
+                    let revision = RevisionObject::from_json(object.get().as_bytes());
+                    _ = revision.map(|revision| file.revisions.insert((namespace, name), revision));
                 }
-                "Node" => _ = decode(object).map(|node| collector.view.placement().give_node(&node)),
+                "Node" => _ = decode(object).map(|node| file.add_node(&node)),
                 "PersistentVolumeClaim" => {
-                    let Meta { namespace, name, .. } = header.metadata.unwrap_or_default();
-                    let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
-                    _ = decode(object).map(|claim| collector.view.placement().give_claim(namespace, name, claim));
+                    _ = decode(object).map(|claim| file.claims.insert((namespace, name), claim));
                 }
-                "StorageClass" => {
-                    let name = header.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
-                    _ = decode(object).map(|class| collector.view.placement().give_class(name, class));
-                }
-                "PersistentVolume" => {
-                    _ = decode(object).map(|volume| collector.view.placement().give_volume(&volume));
-                }
-                "Event" => _ = decode(object).map(|event| collector.view.add_event(event)),
+                "StorageClass" => _ = decode(object).map(|class| file.classes.insert(name, class)),
+                "PersistentVolume" => _ = decode(object).map(|volume| file.add_volume(&volume)),
+                "Event" => _ = decode(object).map(|event| view.add_event(event)),
                 _ => is_used = false,
             }
             collector.add_other_object(kind, is_used);

@@ -13,16 +13,16 @@ use serde_json::error::Category;
 
 use crate::cli::{
     Failure,
-    live::ClusterView,
     yaml::{NotYaml, YamlAsJson},
 };
 
 use super::{
-    collector::{Collector, Filter},
+    collector::Collector,
     document::{Document, Reading},
+    filter::Filter,
     flags::ScanFlags,
     logs::Logs,
-    progress::Progress,
+    output::Progress,
     scanned::{Hints, Scanned},
 };
 
@@ -51,7 +51,7 @@ enum FileError {
 /// Scans the pods of a file.
 pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Result<Scanned, Failure> {
     let now = flags.at.unwrap_or_else(Timestamp::now);
-    let mut collector = Collector::new(ClusterView::default(), flags.thresholds.thresholds(), now, filter);
+    let mut collector = Collector::of_file(flags.thresholds.thresholds(), now, filter);
     let mut progress = Progress::new();
     let is_stdin = path == Path::new("-");
     let result = if is_stdin {
@@ -68,7 +68,6 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     if let Some(wanted) = collector.namespaces().unmatched().next() {
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
-    collector.apply_cron_jobs();
     collector.judge();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     Ok(Scanned { context: None, collector, logs: Logs::default(), hints: Hints::new(), notes: Vec::new() })
@@ -85,7 +84,7 @@ fn read(mut input: impl BufRead, collector: &mut Collector, progress: &mut dyn F
     let Reading { collector, documents, not_pods, .. } = reading;
     match (not_pods, &collector.other_kind) {
         (Some(content), _) => Err(FileError::NotPods(content)),
-        (None, Some(kind)) if collector.objects() == collector.other_objects => {
+        (None, Some(kind)) if collector.objects == collector.other_objects => {
             Err(FileError::NotPods(format!("a {kind}")))
         }
         (None, _) if documents == 0 => Err(FileError::Empty),
@@ -149,17 +148,16 @@ mod tests {
 
     use super::*;
     use crate::{
-        cli::scan::{collector::Filter, namespaces::Namespaces, selector::LabelSelector},
+        cli::scan::filter::{LabelSelector, Namespaces},
         diagnosis::Thresholds,
     };
 
     fn scan_bytes(bytes: &[u8]) -> Result<Collector, String> {
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
-        let mut collector = Collector::new(ClusterView::default(), Thresholds::default(), now, Filter::default());
+        let mut collector = Collector::of_file(Thresholds::default(), now, Filter::default());
         // A small buffer, so that every token is split across two reads in some test.
         let input = io::BufReader::with_capacity(7, bytes);
         read(input, &mut collector, &mut |_| {}).map_err(|error| error.to_string())?;
-        collector.apply_cron_jobs();
         collector.judge();
         Ok(collector)
     }
@@ -254,12 +252,8 @@ mod tests {
                 namespaces: Namespaces::new(&[namespaces.to_owned()]).unwrap(),
                 selector: LabelSelector::new(labels).unwrap(),
             };
-            let mut collector = Collector::new(
-                ClusterView::default(),
-                Thresholds::default(),
-                "2026-03-01T12:00:00Z".parse().unwrap(),
-                filter,
-            );
+            let now = "2026-03-01T12:00:00Z".parse().unwrap();
+            let mut collector = Collector::of_file(Thresholds::default(), now, filter);
             read(text.as_bytes(), &mut collector, &mut |_| {}).unwrap();
             collector.judge();
             assert_eq!((collector.pods, collector.undecodable), expected, "{namespaces} {labels}");

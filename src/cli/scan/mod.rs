@@ -5,13 +5,12 @@ mod clusters;
 mod collector;
 mod document;
 mod file;
+mod filter;
 mod flags;
 mod logs;
-mod namespaces;
+mod objects;
 mod output;
-mod progress;
 mod scanned;
-mod selector;
 mod watch;
 
 use std::{fmt::Display, process::ExitCode};
@@ -21,14 +20,12 @@ use crate::render::numbers::counted_in_groups as counted;
 use super::Failure;
 use cluster::scan_cluster;
 use clusters::scan_clusters;
-use collector::Filter;
 use file::scan_file;
+use filter::{Filter, LabelSelector, Namespaces};
 pub(super) use flags::ScanFlags;
 use flags::{INCOMPLETE, PROBLEMS};
-use namespaces::Namespaces;
-use progress::Progress;
+use output::Progress;
 use scanned::Results;
-use selector::LabelSelector;
 
 /// Checks the syntax of a label selector.
 pub(super) fn check_selector(text: &str) -> Result<(), impl Display + use<>> {

@@ -110,7 +110,9 @@ impl Scanned {
     pub(super) fn unseen(&self) -> Vec<String> {
         let Self { collector, logs, .. } = self;
         let mut sentences = self.notes.clone();
-        if collector.undecodable > 0 {
+        if collector.lacks_room {
+            sentences.push(format!("left out {} that may have problems", counted(collector.undecodable, "pod")));
+        } else if collector.undecodable > 0 {
             let names = collector.undecodable_names.join(", ");
             let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
             sentences.push(format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));

@@ -12,11 +12,10 @@ use crate::{
 };
 
 use super::{
-    facts::{Facts, Gone},
+    facts::{Facts, Gone, refusal},
     newest::{Newest, Revision, Youngest},
     observed::{Observed, after},
     outlook::{Assessment, Fate, Limits, Outlook, Trouble, assess, severity},
-    refusal::refusal,
     target::{Kind, Target},
     workload::{Progress, Workload},
 };

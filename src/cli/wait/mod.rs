@@ -11,7 +11,6 @@ mod newest;
 mod observed;
 mod outlook;
 mod progress;
-mod refusal;
 mod target;
 mod waiter;
 mod watches;

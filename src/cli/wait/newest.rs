@@ -2,16 +2,11 @@
 
 use std::collections::HashMap;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{ControllerRevision, ReplicaSet},
-        core::v1::PodTemplateSpec,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use crate::{
-    diagnosis::{owner_names, revision_hash},
+    cli::kind::Kind,
+    diagnosis::{PodTemplate, WorkloadObject, owner_names, revision_hash},
     pods::Pod,
 };
 
@@ -34,13 +29,13 @@ pub(super) struct Revision {
     /// The hash in the label of its pods.
     hash: String,
     /// That of a ReplicaSet.
-    template: Option<Box<PodTemplateSpec>>,
+    template: Option<Box<PodTemplate>>,
 }
 
 impl Revision {
-    pub(super) fn of_replica_set(object: ReplicaSet) -> Self {
-        let number = object.metadata.annotations.as_ref().and_then(|all| all.get(REVISION_NUMBER)?.parse().ok());
-        let template = object.spec.and_then(|spec| spec.template).map(Box::new);
+    pub(super) fn of_replica_set(object: WorkloadObject) -> Self {
+        let number = revision_number(&object.metadata);
+        let template = object.spec.and_then(|spec| spec.template);
         Self { number, template, ..Self::new(object.metadata, TEMPLATE_HASH) }
     }
 
@@ -78,35 +73,31 @@ impl Newest {
     pub(super) fn of<'a>(workload: &Workload, revisions: impl Iterator<Item = &'a Revision>) -> Self {
         let uid = workload.uid();
         let own: Vec<_> = revisions.filter(|revision| !uid.is_empty() && revision.controller == uid).collect();
-        match workload {
-            Workload::Job(_) => Self::ControlledBy(uid.to_owned()),
-            Workload::StatefulSet(object) => {
-                match object.status.as_ref().and_then(|status| status.update_revision.clone()) {
-                    Some(hash) if !hash.is_empty() => Self::Hashed { controller: uid.to_owned(), hash },
-                    _ => Self::Unknown,
-                }
-            }
-            Workload::DaemonSet(_) => match own.into_iter().max_by_key(|revision| revision.number) {
+        match workload.kind() {
+            Kind::Job => Self::ControlledBy(uid.to_owned()),
+            Kind::StatefulSet => match workload.update_revision() {
+                Some(hash) => Self::Hashed { controller: uid.to_owned(), hash: hash.to_owned() },
+                None => Self::Unknown,
+            },
+            Kind::DaemonSet => match own.into_iter().max_by_key(|revision| revision.number) {
                 Some(Revision { hash, .. }) if !hash.is_empty() => {
                     Self::Hashed { controller: uid.to_owned(), hash: hash.clone() }
                 }
                 _ => Self::Unknown,
             },
-            Workload::Deployment(object) => {
+            Kind::Deployment | Kind::CronJob | Kind::Pod => {
                 // The controller writes the number of the newest ReplicaSet before it writes `observedGeneration`. Of two
                 // watches, one may be behind: then no ReplicaSet has this number, rather than an old one.
-                let annotations = object.metadata.annotations.as_ref();
-                let number = annotations.and_then(|all| all.get(REVISION_NUMBER)?.parse::<i64>().ok());
-                let Some(number) = number else { return Self::Unknown };
+                let Some(number) = revision_number(workload.metadata()) else { return Self::Unknown };
                 // In a rollback, it gives an old ReplicaSet the next number, and may write `observedGeneration` before it
                 // copies that number to the Deployment.
                 if !workload.is_paused() && own.iter().any(|revision| revision.number > Some(number)) {
                     return Self::Unlisted;
                 }
-                let template = object.spec.as_ref().map(|spec| &spec.template);
                 let newest = own.into_iter().find(|revision| {
                     // While a Deployment is paused, its controller creates no ReplicaSet for a changed template.
-                    revision.number == Some(number) && (!workload.is_paused() || revision.has_template(template))
+                    let is_same = || revision.has_template(workload.template());
+                    revision.number == Some(number) && (!workload.is_paused() || is_same())
                 });
                 match newest {
                     Some(revision) => Self::ControlledBy(revision.uid.clone()),
@@ -173,14 +164,17 @@ impl<'a> Youngest<'a> {
 
 impl Revision {
     /// Whether it has this template, besides the hash that the controller adds.
-    fn has_template(&self, template: Option<&PodTemplateSpec>) -> bool {
-        let (Some(own), Some(template)) = (&self.template, template) else { return false };
-        let mut own = own.clone();
+    fn has_template(&self, template: Option<&PodTemplate>) -> bool {
+        let (Some(mut own), Some(template)) = (self.template.clone(), template) else { return false };
         if let Some(labels) = own.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
             labels.remove(TEMPLATE_HASH);
         }
         *own == *template
     }
+}
+
+fn revision_number(metadata: &ObjectMeta) -> Option<i64> {
+    metadata.annotations.as_ref()?.get(REVISION_NUMBER)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -205,17 +199,19 @@ mod tests {
         )
     }
 
+    fn workload(kind: Kind, object: Value) -> Workload {
+        Workload::new(kind, serde_json::from_value(object).unwrap())
+    }
+
     fn deployment(number: Option<&str>, paused: bool, image: &str) -> Workload {
         let annotations = number.map(|number| json!({REVISION_NUMBER: number}));
         let template =
             json!({"metadata": {"labels": {"app": "cart"}}, "spec": {"containers": [{"name": "app", "image": image}]}});
-        Workload::Deployment(
-            serde_json::from_value(json!({
-                "metadata": {"name": "cart", "uid": "d", "annotations": annotations},
-                "spec": {"selector": {}, "paused": paused, "template": template},
-            }))
-            .unwrap(),
-        )
+        let object = json!({
+            "metadata": {"name": "cart", "uid": "d", "annotations": annotations},
+            "spec": {"selector": {}, "paused": paused, "template": template},
+        });
+        workload(Kind::Deployment, object)
     }
 
     fn pod(controller: &str, labels: Value) -> Pod {
@@ -253,8 +249,7 @@ mod tests {
                 .unwrap(),
             )
         };
-        let set =
-            Workload::DaemonSet(serde_json::from_value(json!({"metadata": {"name": "agent", "uid": "s"}})).unwrap());
+        let set = workload(Kind::DaemonSet, json!({"metadata": {"name": "agent", "uid": "s"}}));
         let all = [revision("aa", 3, "s"), revision("bb", 2, "s"), revision("cc", 8, "other")];
         let newest = Newest::of(&set, all.iter());
         assert_eq!(newest, Newest::Hashed { controller: "s".to_owned(), hash: "aa".to_owned() });
@@ -269,7 +264,7 @@ mod tests {
     fn the_status_of_a_stateful_set_names_its_newest_revision() {
         let set = |status: Value| {
             let object = json!({"metadata": {"name": "db", "uid": "s"}, "status": status});
-            Newest::of(&Workload::StatefulSet(serde_json::from_value(object).unwrap()), [].iter())
+            Newest::of(&workload(Kind::StatefulSet, object), [].iter())
         };
         let hashed = Newest::Hashed { controller: "s".to_owned(), hash: "db-2".to_owned() };
         assert_eq!(set(json!({"replicas": 1, "updateRevision": "db-2", "currentRevision": "db-1"})), hashed);
@@ -279,7 +274,7 @@ mod tests {
 
     #[test]
     fn all_pods_of_a_job_are_of_its_only_revision() {
-        let job = Workload::Job(serde_json::from_value(json!({"metadata": {"name": "sums", "uid": "j"}})).unwrap());
+        let job = workload(Kind::Job, json!({"metadata": {"name": "sums", "uid": "j"}}));
         let newest = Newest::of(&job, [].iter());
         assert!(newest.includes(&pod("j", json!({}))) && !newest.includes(&pod("k", json!({}))));
         assert!(!newest.includes(&Pod::default()));

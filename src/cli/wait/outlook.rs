@@ -9,7 +9,6 @@ use jiff::Timestamp;
 
 use crate::{
     api::{Cause, ProblemKind},
-    cli::live::text,
     diagnosis::{self, Explanation, Finding, Health, Thresholds, World},
     events::Event,
     pods::{ContainerStatus, Pod, Terminated},
@@ -237,11 +236,11 @@ impl View<'_> {
                 self.persists(container, shown, |event| is_pull(event) || event.reason == "ErrImageNeverPull")
             }
             ProblemKind::Start if is_missing => self.persists(container, shown, |event| {
-                event.reason == "Failed" && text(event).starts_with("Error: ") && !text(event).contains("Image")
+                event.reason == "Failed" && event.text().starts_with("Error: ") && !event.text().contains("Image")
             }),
             // Volumes are mounted as soon as the pod is scheduled.
             ProblemKind::Creating if is_missing => self.persists("", Some(since), |event| {
-                event.reason == "FailedMount" && text(event).starts_with("MountVolume.SetUp failed")
+                event.reason == "FailedMount" && event.text().starts_with("MountVolume.SetUp failed")
             }),
             ProblemKind::Failed | ProblemKind::Crash | ProblemKind::Start
                 if self.observed.pod.phase == "Failed" && self.fate == Fate::Final =>
@@ -316,7 +315,7 @@ impl View<'_> {
 }
 
 fn is_pull(event: &Event) -> bool {
-    event.reason == "Failed" && text(event).starts_with("Failed to pull image ")
+    event.reason == "Failed" && event.text().starts_with("Failed to pull image ")
 }
 
 fn last_instance(status: &ContainerStatus) -> Option<&Terminated> {

@@ -4,11 +4,12 @@
 use std::{fmt, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Resource, api::GetParams, core::Request};
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use crate::{
     cli::{Failure, connect::Cluster, kind},
+    facts::get,
     pods::WatchedPod,
 };
 
@@ -84,14 +85,10 @@ pub(super) async fn look_up(cluster: &Cluster, namespace: &str, target: Target) 
 /// Fails if the namespace does not exist: without pods, one could wait for them for ever. If this may not be checked, the
 /// wait goes on.
 async fn namespace_exists(cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
-    let request = Request::new(Namespace::url_path(&(), None));
-    let request = request.get(namespace, &GetParams::default()).map_err(Failure::new)?;
-    let response = timeout(TIMEOUT, cluster.client.request_text(request)).await;
-    match response.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))? {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            Err(Failure::new(format!("there is no namespace {namespace:?}")))
-        }
+    let namespaces = get::<Namespace, IgnoredAny>(&cluster.client, None, namespace);
+    match timeout(TIMEOUT, namespaces).await.map_err(|_| cluster.target.timed_out(TIMEOUT.as_secs()))? {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Failure::new(format!("there is no namespace {namespace:?}"))),
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
         Err(error) => Err(cluster.target.describe(&error)),
     }

@@ -13,6 +13,7 @@ use crate::{
         near::NearNames,
     },
     clock::ClusterClock,
+    diagnosis::Thresholds,
     render::{
         document::{End, Fault, Outcome, message},
         safe::{clean, printable},
@@ -66,49 +67,43 @@ impl Waiter<'_> {
     pub(super) async fn wait_for(&self, targets: Vec<Target>, limit: Duration) -> Result<Vec<Outcome>, Failure> {
         let client = &self.cluster.client;
         let mut updates = Updates::new();
-        let mut states = Vec::new();
+        let mut waited = Vec::new();
         for (index, target) in targets.into_iter().enumerate() {
             let watched = look_up(self.cluster, self.namespace, target).await?;
-            states.push(TargetState::start(index, watched, client, self.namespace, &mut updates));
+            let name = printable(&watched.target.to_string());
+            let state = TargetState::start(index, watched, client, self.namespace, &mut updates);
+            let (decision, took) = (Decision::waiting(UNREAD), Duration::ZERO);
+            waited.push(Waited { name, state, decision, failing: None, is_confirmed: false, took });
         }
         watch_namespace_events(client, self.namespace, &mut updates);
-        let failing = vec![None; states.len()];
         let mut run = Run {
             waiter: self,
             begun_at: Begun { at: self.clock.now(), is_single_check: limit.is_zero() },
-            states,
-            failing,
-            took: Vec::new(),
-            view: ClusterView::of(client.clone(), READ_JOB, READ_JOBS_AGAIN).of_workload(),
+            targets: waited,
+            view: ClusterView::of(client.clone(), Thresholds::default().restarted, READ_JOB, READ_JOBS_AGAIN)
+                .of_workload(),
             are_events_denied: false,
             progress: Progress::new(self.begun),
             outage: Outage::default(),
         };
-        let (verdict, decisions) = run.until_verdict(&mut updates, limit).await?;
+        let verdict = run.until_verdict(&mut updates, limit).await?;
         let denied = run.are_events_denied.then_some(Note::EventsDenied);
         if let Some(note) = denied.or(run.view.missing_events()).filter(|_| verdict != Verdict::AllDone) {
             run.progress.note(&format!("orchestr: {}", note.as_str()));
         }
-        let took = std::mem::take(&mut run.took);
+        let waited = std::mem::take(&mut run.targets);
         drop(run);
         let logs = Logs::new(client.clone(), self.log_lines, Instant::now() + LOG_TIME);
         let mut near = NearNames::new(client.clone());
         let mut outcomes = Vec::new();
-        for ((target, decision, is_confirmed), took) in decisions.into_iter().zip(took) {
-            outcomes.push(self.outcome(target, decision, is_confirmed, took, verdict, (&logs, &mut near)).await);
+        for target in waited {
+            outcomes.push(self.outcome(target, verdict, &logs, &mut near).await);
         }
         Ok(outcomes)
     }
 
-    async fn outcome(
-        &self,
-        target: String,
-        decision: Decision,
-        is_confirmed: bool,
-        took: Duration,
-        verdict: Verdict,
-        (logs, near): (&Logs, &mut NearNames),
-    ) -> Outcome {
+    async fn outcome(&self, target: Waited, verdict: Verdict, logs: &Logs, near: &mut NearNames) -> Outcome {
+        let Waited { name: target, decision, is_confirmed, took, .. } = target;
         let mut end = match decision.state {
             State::Done => End::Done,
             State::Failed(fault) if is_confirmed => {
@@ -153,67 +148,65 @@ impl Waiter<'_> {
     }
 }
 
+/// A target, and the last decision about it.
+struct Waited {
+    name: String,
+    state: TargetState,
+    decision: Decision,
+    /// Since when it has failed.
+    failing: Option<Instant>,
+    /// Whether it has failed for longer than the watches may disagree.
+    is_confirmed: bool,
+    /// How long it took until it was done, or until now.
+    took: Duration,
+}
+
 /// A wait under way.
 struct Run<'a> {
     waiter: &'a Waiter<'a>,
     /// When it began, by the cluster's clock.
     begun_at: Begun,
-    states: Vec<TargetState>,
-    /// Since when each target has failed.
-    failing: Vec<Option<Instant>>,
-    /// How long each target took until it was done, or until now.
-    took: Vec<Duration>,
+    targets: Vec<Waited>,
     view: ClusterView,
     are_events_denied: bool,
     progress: Progress,
     outage: Outage,
 }
 
-/// The last decision about each target, by its name, and whether its failure is confirmed.
-type Decisions = Vec<(String, Decision, bool)>;
+const UNREAD: &str = "it is not read yet";
 
 impl Run<'_> {
-    async fn until_verdict(&mut self, updates: &mut Updates, limit: Duration) -> Result<(Verdict, Decisions), Failure> {
-        let begun = self.waiter.begun;
-        let mut deadline = begun + if limit.is_zero() { FIRST_LISTS } else { limit };
-        let mut done_after: Vec<Option<Duration>> = vec![None; self.states.len()];
+    async fn until_verdict(&mut self, updates: &mut Updates, limit: Duration) -> Result<Verdict, Failure> {
+        let mut deadline = self.waiter.begun + if limit.is_zero() { FIRST_LISTS } else { limit };
         loop {
             let now = Instant::now();
-            let is_synced = self.states.iter().all(TargetState::is_synced);
-            if let Some((resource, message)) = self.states.iter().find_map(TargetState::denial) {
+            let is_synced = self.targets.iter().all(|own| own.state.is_synced());
+            if let Some((resource, message)) = self.targets.iter().find_map(|own| own.state.denial()) {
                 let Waiter { cluster, namespace, .. } = self.waiter;
                 return Err(live::denied(&cluster.target, resource, Some(namespace), message));
             }
-            let decisions = self.decide(now)?;
-            for (done_after, (_, decision, _)) in done_after.iter_mut().zip(&decisions) {
-                let took = now.saturating_duration_since(begun);
-                *done_after = if decision.state == State::Done { Some(done_after.unwrap_or(took)) } else { None };
-            }
-            self.took =
-                done_after.iter().map(|done| done.unwrap_or_else(|| now.saturating_duration_since(begun))).collect();
-            let lines = self.states.iter().zip(&decisions);
-            let lines: Vec<Line> =
-                lines.map(|(state, (target, decision, _))| line(target, decision, state.is_synced())).collect();
+            self.decide(now)?;
+            let lines: Vec<Line> = self.targets.iter().map(line).collect();
             let show_again = self.progress.show(&lines, now);
-            if decisions.iter().any(|(_, _, is_confirmed)| *is_confirmed) {
-                return Ok((Verdict::OneFailed, decisions));
+            if self.targets.iter().any(|own| own.is_confirmed) {
+                return Ok(Verdict::OneFailed);
             }
-            if decisions.iter().all(|(_, decision, _)| decision.state == State::Done) {
-                return Ok((Verdict::AllDone, decisions));
+            if self.targets.iter().all(|own| own.decision.state == State::Done) {
+                return Ok(Verdict::AllDone);
             }
             // The watch shows the events from now on.
             self.view.read(is_synced.then_some(self.waiter.namespace).into_iter(), now);
             // A single check ends when nothing is left that may still change its result.
-            let is_settled = self.failing.iter().all(Option::is_none) && !self.view.is_reading();
+            let is_settled = self.targets.iter().all(|own| own.failing.is_none()) && !self.view.is_reading();
             if limit.is_zero() && is_synced && is_settled {
                 deadline = now;
             }
             if now >= deadline {
-                return Ok((Verdict::TimedOut, decisions));
+                return Ok(Verdict::TimedOut);
             }
             self.note_outage(now);
-            let confirmed = self.failing.iter().flatten().map(|since| *since + CONFIRMATION);
-            let recheck = decisions.iter().filter_map(|(_, decision, _)| decision.recheck);
+            let confirmed = self.targets.iter().filter_map(|own| Some(own.failing? + CONFIRMATION));
+            let recheck = self.targets.iter().filter_map(|own| own.decision.recheck);
             let wall = self.waiter.clock.now();
             let recheck = recheck.map(|time| now + live::until(time, wall));
             let wakes = confirmed.chain(recheck).chain(show_again).chain(self.outage.due()).chain(self.view.due(now));
@@ -228,53 +221,39 @@ impl Run<'_> {
         }
     }
 
-    fn decide(&mut self, now: Instant) -> Result<Decisions, Failure> {
-        let wall = self.waiter.clock.now();
-        self.states.iter().for_each(|state| state.show_to(&mut self.view, wall));
-        let mut decisions = Vec::new();
-        for (state, failing) in self.states.iter().zip(&mut self.failing) {
-            let target = printable(&state.target.to_string());
-            if !state.is_synced() {
-                decisions.push((target, Decision::waiting("it is not read yet"), false));
-                continue;
-            }
-            let mut decision = state.decide(&self.view, self.begun_at, self.waiter.limits, wall);
-            if !state.is_current() {
-                // What is known may be outdated, so neither success nor failure is certain.
-                *failing = None;
-                if decision.state != State::Unknowable {
-                    decision.state = State::Waiting;
-                }
-            }
-            let is_confirmed = match &decision.state {
-                State::Failed(_) => now >= *failing.get_or_insert(now) + CONFIRMATION,
-                State::Unknowable => return Err(Failure::new(format!("{target}: {}", decision.what))),
-                State::Waiting | State::Done => {
-                    *failing = None;
-                    false
-                }
+    fn decide(&mut self, now: Instant) -> Result<(), Failure> {
+        let Self { waiter, begun_at, targets, view, .. } = self;
+        let wall = waiter.clock.now();
+        targets.iter().for_each(|own| own.state.show_to(view));
+        for Waited { name, state, decision, failing, is_confirmed, took } in targets {
+            let was_done = decision.state == State::Done;
+            *decision = match state.is_synced() {
+                true => state.decide(view, *begun_at, waiter.limits, wall),
+                false => Decision::waiting(UNREAD),
             };
-            decisions.push((target, decision, is_confirmed));
+            if !state.is_current() && decision.state != State::Unknowable {
+                // What is known may be outdated, so neither success nor failure is certain.
+                decision.state = State::Waiting;
+            }
+            match &decision.state {
+                State::Failed(_) => _ = failing.get_or_insert(now),
+                State::Unknowable => return Err(Failure::new(format!("{name}: {}", decision.what))),
+                State::Waiting | State::Done => *failing = None,
+            }
+            *is_confirmed = failing.is_some_and(|since| now >= since + CONFIRMATION);
+            if !was_done || decision.state != State::Done {
+                *took = now.saturating_duration_since(waiter.begun);
+            }
         }
-        Ok(decisions)
+        Ok(())
     }
 
     fn apply(&mut self, update: Update) {
         let now = self.waiter.clock.now();
         match update {
-            Update::Workload(index, update) => {
-                if let Some(state) = self.states.get_mut(index) {
-                    state.apply_workload(update, now);
-                }
-            }
-            Update::Revision(index, update) => {
-                if let Some(state) = self.states.get_mut(index) {
-                    state.apply_revision(update);
-                }
-            }
-            Update::Pod(index, update) => {
-                if let Some(state) = self.states.get_mut(index) {
-                    state.apply_pod(update, now);
+            Update::Of(index, update) => {
+                if let Some(target) = self.targets.get_mut(index) {
+                    target.state.apply(update, &mut self.view, now);
                 }
             }
             Update::Event(WatchUpdate::Applied(event)) => self.view.add_event(event),
@@ -290,7 +269,7 @@ impl Run<'_> {
     }
 
     fn note_outage(&mut self, now: Instant) {
-        let failure = self.states.iter().find_map(TargetState::failure);
+        let failure = self.targets.iter().find_map(|own| own.state.failure());
         match self.outage.update(failure.is_some(), now, self.waiter.clock.now()) {
             Some(OutageNews::Began) => {
                 let why = failure.map(clean).unwrap_or_default();
@@ -312,7 +291,7 @@ fn about_jobs(note: Note) -> Option<&'static str> {
 }
 
 /// What the progress shows of a target.
-fn line(target: &str, decision: &Decision, is_read: bool) -> Line {
+fn line(Waited { name, state, decision, .. }: &Waited) -> Line {
     let is_done = decision.state == State::Done;
     let mut what = clean(&decision.what);
     if let Some(worst) = decision.troubles.first().filter(|worst| !is_done && worst.is_open()) {
@@ -326,7 +305,7 @@ fn line(target: &str, decision: &Decision, is_read: bool) -> Line {
             all => what.push_str(&format!(" and {} more", all - 1)),
         }
     }
-    Line { target: target.to_owned(), what, is_done, is_read }
+    Line { target: name.clone(), what, is_done, is_read: state.is_synced() }
 }
 
 #[cfg(test)]

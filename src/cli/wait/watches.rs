@@ -7,19 +7,15 @@ use futures::{
     stream::{BoxStream, SelectAll},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::Job,
-};
+use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
 use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
 
 use crate::{
-    cli::live::{ClusterView, Listing},
+    cli::live::{ClusterView, Listing, WatchState},
     config::StreamingLists,
-    diagnosis::JobFacts,
+    diagnosis::WorkloadObject,
     events::{WatchedEvent, watch_events},
-    jobs::JobKey,
+    facts::{JobFact, JobKey},
     pods::{Pod, Uid, UndecodablePod, WatchedPod, selected_pods},
     watch::{
         PAGE_SIZE, WatchUpdate,
@@ -39,12 +35,17 @@ use super::{
     workload::Workload,
 };
 
-/// An update of one of the watches, for the target with this index.
+/// An update of one of the watches.
 pub(super) enum Update {
-    Workload(usize, WatchUpdate<Workload>),
-    Revision(usize, WatchUpdate<Revision>),
-    Pod(usize, WatchUpdate<WatchedPod>),
+    /// Of the target with this index.
+    Of(usize, TargetUpdate),
     Event(WatchUpdate<WatchedEvent>),
+}
+
+pub(super) enum TargetUpdate {
+    Workload(WatchUpdate<Workload>),
+    Revision(WatchUpdate<Revision>),
+    Pod(WatchUpdate<WatchedPod>),
 }
 
 /// All watches.
@@ -58,7 +59,7 @@ pub(super) struct TargetState {
     workload: Option<Listing<String, Workload>>,
     revisions: Option<Listing<String, Revision>>,
     pods: Listing<String, PodEntry>,
-    counts: Option<[i32; 6]>,
+    counts: Option<[i64; 15]>,
     progressed: Option<Timestamp>,
     /// Whether the deletion of the object was seen, so that its last state is known.
     is_deleted: bool,
@@ -89,7 +90,7 @@ impl TargetState {
             (Target::Named(_, name), None) => named(name),
         };
         let pods = selected_pods(client.clone(), Some(namespace), pods);
-        all.push(watch_pages(pods, move |update| Update::Pod(index, update)));
+        all.push(watch(pods, move |update| Update::Of(index, TargetUpdate::Pod(update))));
         let mut state = Self {
             target,
             uid: pod_uid,
@@ -103,43 +104,45 @@ impl TargetState {
             succeeded: None,
         };
         let (Some((uid, labels)), Target::Named(kind, name)) = (workload, &state.target) else { return state };
-        let as_workload = move |update| Update::Workload(index, update);
-        let as_revision = move |update| Update::Revision(index, update);
-        let own = named(name);
-        all.push(match kind {
-            Kind::Deployment | Kind::Pod | Kind::CronJob => {
-                let map = |object: Deployment| Workload::Deployment(Box::new(object));
-                watch(client, namespace, own, map, as_workload)
-            }
-            Kind::StatefulSet => {
-                let map = |object: StatefulSet| Workload::StatefulSet(Box::new(object));
-                watch(client, namespace, own, map, as_workload)
-            }
-            Kind::DaemonSet => {
-                let map = |object: DaemonSet| Workload::DaemonSet(Box::new(object));
-                watch(client, namespace, own, map, as_workload)
-            }
-            Kind::Job => {
-                let map = |object: Job| Workload::Job(Box::new(object));
-                watch(client, namespace, own, map, as_workload)
-            }
-        });
-        match kind {
+        let kind = *kind;
+        let client = || client.clone();
+        let path = WorkloadObject::url_path(&kind.api_resource(), Some(namespace));
+        let decoder = Decoder::json(move |object| Workload::new(kind, object));
+        let objects = Collection::new(client(), &path, named(name), decoder);
+        all.push(watch(objects, move |update| Update::Of(index, TargetUpdate::Workload(update))));
+        let revisions = match kind {
             Kind::Deployment => {
-                all.push(watch(client, namespace, labelled(&labels), Revision::of_replica_set, as_revision));
-                state.revisions = Some(Listing::default());
+                Some((ReplicaSet::url_path(&(), Some(namespace)), Decoder::json(Revision::of_replica_set)))
             }
             Kind::DaemonSet => {
-                all.push(watch(client, namespace, labelled(&labels), Revision::of_controller_revision, as_revision));
-                state.revisions = Some(Listing::default());
+                let path = ControllerRevision::url_path(&(), Some(namespace));
+                Some((path, Decoder::json(Revision::of_controller_revision)))
             }
-            Kind::StatefulSet | Kind::Job | Kind::CronJob | Kind::Pod => {}
+            Kind::StatefulSet | Kind::Job | Kind::CronJob | Kind::Pod => None,
+        };
+        if let Some((path, decoder)) = revisions {
+            let revisions = Collection::new(client(), &path, labelled(&labels), decoder);
+            all.push(watch(revisions, move |update| Update::Of(index, TargetUpdate::Revision(update))));
+            state.revisions = Some(Listing::default());
         }
         (state.uid, state.workload) = (uid, Some(Listing::default()));
         state
     }
 
-    pub(super) fn apply_workload(&mut self, update: WatchUpdate<Workload>, now: Timestamp) {
+    /// Applies an update, one of a pod also to the view of all targets.
+    pub(super) fn apply(&mut self, update: TargetUpdate, view: &mut ClusterView, now: Timestamp) {
+        match update {
+            TargetUpdate::Workload(update) => self.apply_workload(update, now),
+            TargetUpdate::Pod(update) => self.apply_pod(update, view, now),
+            TargetUpdate::Revision(update) => {
+                if let Some(revisions) = &mut self.revisions {
+                    revisions.apply(update, |revision| revision.name.clone(), |_, revision| revision);
+                }
+            }
+        }
+    }
+
+    fn apply_workload(&mut self, update: WatchUpdate<Workload>, now: Timestamp) {
         let Some(workload) = &mut self.workload else { return };
         if let WatchUpdate::Listed(object) | WatchUpdate::Applied(object) | WatchUpdate::Deleted(object) = &update
             && object.uid() == self.uid
@@ -151,7 +154,7 @@ impl TargetState {
             self.is_deleted |= object.uid() == self.uid;
         }
         let name = |object: &Workload| object.metadata().name.clone().unwrap_or_default();
-        workload.apply(update, name, |_, object| Some(object));
+        workload.apply(update, name, |_, object| object);
         let counts = self.workload().map(Workload::counts);
         if counts.is_some() && self.counts.is_some() && counts != self.counts {
             self.progressed = Some(now);
@@ -159,13 +162,7 @@ impl TargetState {
         self.counts = counts.or(self.counts);
     }
 
-    pub(super) fn apply_revision(&mut self, update: WatchUpdate<Revision>) {
-        if let Some(revisions) = &mut self.revisions {
-            revisions.apply(update, |revision| revision.name.clone(), |_, revision| Some(revision));
-        }
-    }
-
-    pub(super) fn apply_pod(&mut self, update: WatchUpdate<WatchedPod>, now: Timestamp) {
+    fn apply_pod(&mut self, update: WatchUpdate<WatchedPod>, view: &mut ClusterView, now: Timestamp) {
         let name = |watched: &WatchedPod| match &watched.pod {
             Ok(pod) => pod.name.to_string(),
             Err(pod) => pod.name.clone(),
@@ -181,23 +178,28 @@ impl TargetState {
             self.succeeded = Some(Box::new(Observed::unseen(Pod { deletion: None, ..(**pod).clone() })));
         }
         // A pod that is gone may make room in a quota. A later list may lack one without saying so.
-        if matches!(update, WatchUpdate::Deleted(_)) || matches!(update, WatchUpdate::Synced) && self.pods.is_synced() {
+        if matches!(update, WatchUpdate::Deleted(_))
+            || matches!(update, WatchUpdate::Synced) && self.pods.watch.is_synced()
+        {
             self.progressed = Some(now);
         }
-        self.pods.apply(update, name, |before, watched| {
-            Some(watched.pod.map(|mut pod| {
-                let before = before.and_then(Result::ok).filter(|before| before.pod.uid == pod.uid);
+        let gone = self.pods.apply(update, name, |before, watched| {
+            watched.pod.map(|mut pod| {
+                view.see_pod((*pod).clone(), now);
+                let before = before.and_then(Result::ok);
+                before.iter().filter(|own| own.pod.uid != pod.uid).for_each(|own| view.forget_pod(own.pod.uid));
+                let before = before.filter(|before| before.pod.uid == pod.uid);
                 pod.update_history(before.as_ref().map(|before| &before.pod), now);
                 Box::new(Observed::new(*pod, before.as_deref(), now))
-            }))
+            })
         });
+        gone.into_iter().flatten().for_each(|own| view.forget_pod(own.pod.uid));
     }
 
-    /// Adds what its workload and its pods show about other pods.
-    pub(super) fn show_to(&self, view: &mut ClusterView, now: Timestamp) {
-        view.see_pods(self.pods.objects().filter_map(|entry| Some(&entry.as_ref().ok()?.pod)), now);
-        if let Some(Workload::Job(job)) = self.workload() {
-            view.show_job(JobKey::of(job), JobFacts::of(job));
+    /// Adds what its workload shows about its pods.
+    pub(super) fn show_to(&self, view: &mut ClusterView) {
+        if let Some(job) = self.workload().and_then(Workload::job) {
+            view.show_job(JobKey::of(job), JobFact::of(job, None));
         }
     }
 
@@ -206,37 +208,36 @@ impl TargetState {
         self.ended.as_ref().or_else(|| self.workload.as_ref()?.get(&name.clone()))
     }
 
+    fn watches(&self) -> impl Iterator<Item = &WatchState> {
+        let workload = self.workload.iter().map(|own| &own.watch);
+        std::iter::once(&self.pods.watch).chain(workload).chain(self.revisions.iter().map(|own| &own.watch))
+    }
+
     /// Whether everything about the target has been listed once.
     pub(super) fn is_synced(&self) -> bool {
-        self.pods.is_synced()
-            && self.workload.as_ref().is_none_or(Listing::is_synced)
-            && self.revisions.as_ref().is_none_or(Listing::is_synced)
+        self.watches().all(WatchState::is_synced)
     }
 
     /// Whether what is known is the present state.
     pub(super) fn is_current(&self) -> bool {
-        self.pods.is_current()
-            && self.workload.as_ref().is_none_or(Listing::is_current)
-            && self.revisions.as_ref().is_none_or(Listing::is_current)
+        self.watches().all(WatchState::is_current)
     }
 
     /// Why the API server cannot be asked about the target.
     pub(super) fn failure(&self) -> Option<&str> {
-        let workload = self.workload.as_ref().and_then(Listing::error);
-        let revisions = self.revisions.as_ref().and_then(Listing::error);
-        self.pods.error().or(workload).or(revisions)
+        self.watches().find_map(WatchState::error)
     }
 
     /// The resource that may not be read and the API server's message, if that is so from the beginning.
     pub(super) fn denial(&self) -> Option<(&'static str, &str)> {
-        let workload = self.workload.as_ref().and_then(Listing::denial);
-        let revisions = self.revisions.as_ref().and_then(Listing::denial);
+        let workload = self.workload.as_ref().and_then(|own| own.watch.denial());
+        let revisions = self.revisions.as_ref().and_then(|own| own.watch.denial());
         let (kind, revision) = match &self.target {
             Target::Named(kind @ Kind::DaemonSet, _) => (kind.resource(), "controllerrevisions.apps"),
             Target::Named(kind, _) => (kind.resource(), "replicasets.apps"),
             Target::Selected(_) => ("pods", ""),
         };
-        let denials = [(kind, workload), (revision, revisions), ("pods", self.pods.denial())];
+        let denials = [(kind, workload), (revision, revisions), ("pods", self.pods.watch.denial())];
         denials.into_iter().find_map(|(resource, message)| Some((resource, message?)))
     }
 
@@ -300,24 +301,9 @@ pub(super) fn watch_namespace_events(client: &Client, namespace: &str, all: &mut
     all.push(updates.map(Update::Event).boxed());
 }
 
-fn watch<K, O>(
-    client: &Client,
-    namespace: &str,
-    selection: Selection,
-    map: fn(K) -> O,
-    update: impl Fn(WatchUpdate<O>) -> Update + Send + 'static,
-) -> BoxStream<'static, Update>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
-    O: Send + 'static,
-{
-    let path = K::url_path(&(), Some(namespace));
-    watch_pages(Collection::new(client.clone(), &path, selection, Decoder::json(map)), update)
-}
-
 /// A streaming list may be older than the request. A page is not: what was applied before the wait is in it, so the former
 /// revision does not pass as rolled out, and a new object not as deleted.
-fn watch_pages<O: Send + 'static>(
+fn watch<O: Send + 'static>(
     collection: Collection<O>,
     update: impl Fn(WatchUpdate<O>) -> Update + Send + 'static,
 ) -> BoxStream<'static, Update> {

@@ -4,12 +4,7 @@ use super::*;
 
 fn progress(kind: Kind, spec: Value, status: Value) -> Progress {
     let object = json!({"metadata": {"name": "cart", "generation": 2, "uid": "u"}, "spec": spec, "status": status});
-    let workload = match kind {
-        Kind::Deployment => Workload::Deployment(serde_json::from_value(object).unwrap()),
-        Kind::StatefulSet => Workload::StatefulSet(serde_json::from_value(object).unwrap()),
-        Kind::DaemonSet => Workload::DaemonSet(serde_json::from_value(object).unwrap()),
-        _ => Workload::Job(serde_json::from_value(object).unwrap()),
-    };
+    let workload = Workload::new(kind, serde_json::from_value(object).unwrap());
     assert_eq!((workload.kind(), workload.uid()), (kind, "u"));
     workload.progress()
 }
@@ -152,12 +147,10 @@ fn the_conditions_of_a_job_decide() {
 #[test]
 fn reads_why_the_pods_of_a_deployment_cannot_be_created() {
     let deployment = |reason: &str, status: &str| {
-        Workload::Deployment(
-            serde_json::from_value(json!({"metadata": {}, "status": {"conditions": [
-                {"type": "ReplicaFailure", "status": status, "reason": reason, "message": "no",
-                    "lastTransitionTime": "2026-03-01T12:00:00Z"}]}}))
-            .unwrap(),
-        )
+        let failure = json!({"type": "ReplicaFailure", "status": status, "reason": reason, "message": "no",
+            "lastTransitionTime": "2026-03-01T12:00:00Z"});
+        let object = json!({"metadata": {}, "status": {"conditions": [failure]}});
+        Workload::new(Kind::Deployment, serde_json::from_value(object).unwrap())
     };
     let created = deployment("FailedCreate", "True");
     assert_eq!(created.replica_failure(), Some(("no", "2026-03-01T12:00:00Z".parse().ok())));

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::report;
+use crate::{facts::Question, report};
 
 use super::{
     super::{
@@ -32,39 +32,23 @@ impl Controller {
                     self.queue.log_arrived(&key, now);
                 }
             }
-            TaskResult::EventsListed { query, result } => match result {
-                Ok(events) => {
-                    let concerned = self.reconciler.events_listed(&query, events, now);
-                    self.mark_dirty(concerned, now);
+            TaskResult::Answered { question, answer, events } => {
+                for object in self.reconciler.answered(&question, answer, events, now) {
+                    match question {
+                        Question::Job(_) | Question::EventsOf { .. } => self.queue.mark_dirty(&object, now),
+                        _ => self.queue.log_arrived(&object, now),
+                    }
                 }
-                Err(error) => {
-                    tracing::debug!(namespace = query.namespace, %error, "could not list the events about a pod");
-                }
-            },
+            }
             TaskResult::WorkloadRead { key, reading } => {
                 for object in self.reconciler.workload_read(&key, reading, now, self.clock.now()) {
                     self.queue.mark_dirty(&object, now);
-                }
-            }
-            TaskResult::RolloutRead { key, reading } => {
-                for object in self.reconciler.rollout_read(&key, reading, now) {
-                    self.queue.log_arrived(&object, now);
-                }
-            }
-            TaskResult::PlacementRead { key, reading } => {
-                for object in self.reconciler.placement_read(&key, reading, now) {
-                    self.queue.log_arrived(&object, now);
                 }
             }
             TaskResult::PatternsChecked(check, result) => self.on_patterns_checked(&check, result, now),
             TaskResult::TextsMasked(answer) => {
                 for object in self.reconciler.masked_texts.answered(answer) {
                     self.queue.log_arrived(&object, now);
-                }
-            }
-            TaskResult::JobRead { key, reading } => {
-                for object in self.reconciler.job_read(&key, reading, now) {
-                    self.queue.mark_dirty(&object, now);
                 }
             }
         }

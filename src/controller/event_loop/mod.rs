@@ -324,13 +324,9 @@ impl Controller {
             return;
         }
         let wall = self.clock.now();
-        let Reconciled { outcome, jobs, event_lists, rollouts, placement, texts } =
-            self.reconciler.reconcile(key, object, now, wall);
+        let Reconciled { outcome, reads, texts } = self.reconciler.reconcile(key, object, now, wall);
         texts.into_iter().for_each(|request| self.tasks.mask_texts(request));
-        jobs.into_iter().for_each(|job| self.tasks.read_job(job));
-        event_lists.into_iter().for_each(|query| self.tasks.list_events(query));
-        rollouts.into_iter().for_each(|key| self.tasks.read_rollout(key));
-        placement.into_iter().for_each(|key| self.tasks.read_placement(key));
+        reads.into_iter().for_each(|question| self.tasks.read(question));
         let Some(schedule) = self.queue.schedule(key) else { return };
         let NewStatus { status, omitted, keeps_lists, gap, lacks_logs, recheck, incidents, gone } = match outcome {
             Outcome::Status(new) => *new,

@@ -6,7 +6,7 @@ mod updates;
 
 use std::{
     cell::{OnceCell, RefCell},
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -17,26 +17,20 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, GoneAlerts, Incident},
     api::{self, NamespacedName, OrchestrStatus, ProblemKind},
+    facts::{JobKey, Judge, Known, Limits, Question, Reads},
     index::{Index, ViewId},
-    jobs::JobKey,
     metrics::Metrics,
-    placement::PlacementKey,
     report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, Tracker, UpdateContext},
-    revisions::RevisionKey,
     settings::Settings,
 };
 
 use super::{
-    event_lists::EventListQuery,
     evidence::Evidence,
-    jobs::Jobs,
     log_requests::LogRequests,
     lookback::{self, Backfill, Lookback},
     masked_texts::{MaskRequest, MaskedTexts},
     namespaces::Namespaces,
     object::Object,
-    placement::Placement,
-    rollouts::Rollouts,
     schedule::REFRESH_INTERVAL,
     terminations::Terminations,
     unread_jobs::{StoredProblems, UnreadJobs},
@@ -45,7 +39,7 @@ use super::{
     workloads::{Reported, Workloads},
 };
 
-use self::revisions::{template, workload};
+use self::revisions::workload;
 pub(super) use self::updates::Concerned;
 
 /// A warning.
@@ -58,14 +52,12 @@ pub(super) struct Reconciler {
     views: HashMap<ViewId, NamespacedName>,
     pub(super) watch_health: WatchHealth,
     lookback: Lookback,
-    jobs: Jobs,
+    reads: RefCell<Reads>,
     evidence: Evidence,
     namespaces: Namespaces,
     pub(super) workloads: Workloads,
     pub(super) log_requests: LogRequests,
     pub(super) masked_texts: MaskedTexts,
-    rollouts: Rollouts,
-    placement: Placement,
     terminations: Terminations,
     needs_backfill: bool,
     backfill: Option<Backfill>,
@@ -75,10 +67,7 @@ pub(super) struct Reconciler {
 /// The result of a reconcile, and the reads to start.
 pub(super) struct Reconciled {
     pub(super) outcome: Outcome,
-    pub(super) jobs: Vec<JobKey>,
-    pub(super) event_lists: Vec<EventListQuery>,
-    pub(super) rollouts: Vec<RevisionKey>,
-    pub(super) placement: Vec<PlacementKey>,
+    pub(super) reads: Vec<Question>,
     pub(super) texts: Option<MaskRequest>,
 }
 
@@ -139,12 +128,10 @@ impl Reconciler {
             namespaces: Namespaces::new(scopes.contains(&None)),
             watch_health: WatchHealth::new(scopes, now),
             lookback: Lookback::default(),
-            jobs: Jobs::default(),
+            reads: RefCell::new(Reads::new(Limits::OPERATOR)),
             workloads: Workloads::default(),
             log_requests: LogRequests::new(log_reads),
             masked_texts: MaskedTexts::default(),
-            rollouts: Rollouts::default(),
-            placement: Placement::default(),
             terminations: Terminations::default(),
             needs_backfill: false,
             backfill: None,
@@ -155,16 +142,14 @@ impl Reconciler {
     /// This replica begins to lead, perhaps again. What it has read in an earlier term may have changed since, because a
     /// follower reads nothing, so it is read again as after a start, unless it cannot have changed.
     pub(super) fn begin_term(&mut self, now: Instant, wall: Timestamp) {
-        self.jobs.begin_term();
+        self.reads.get_mut().begin_term();
         self.evidence.begin_term(now, wall);
-        self.placement = Placement::default();
         self.workloads.forget_readings(now);
     }
 
     /// The cluster was put back to an earlier state. Jobs and workloads are read again as after a start.
     pub(super) fn forget_readings(&mut self, now: Instant) {
-        self.jobs = Jobs::default();
-        self.placement = Placement::default();
+        *self.reads.get_mut() = Reads::new(Limits::OPERATOR);
         self.workloads.forget_readings(now);
     }
 
@@ -187,8 +172,7 @@ impl Reconciler {
 
     /// Forgets a deleted object.
     pub(super) fn forget(&mut self, key: &NamespacedName) {
-        self.rollouts.forget(key);
-        self.placement.forget(key);
+        self.reads.get_mut().forget(key);
     }
 
     /// Whether all pods must be listed once more, because older failures matter now than were kept. Resets the flag.
@@ -255,30 +239,19 @@ impl Reconciler {
     ) -> Reconciled {
         // An object that is enabled has a view.
         let Some(view) = object.view else { return Reconciled::postponed(now + REFRESH_INTERVAL) };
-        let rollouts = RefCell::new(self.rollouts.requests(key, now));
-        let placement = RefCell::new(self.placement.requests(key, now));
+        let known = Known::new(&self.index, view, self.evidence.store(), &self.reads, Judge::Object(key), now);
         let resumable = object.status.as_ref().filter(|_| !object.tracker.is_resumed()).map(KnownStatus::with_lists);
         let context = JudgeContext {
             thresholds: &settings.thresholds,
             tracker: &object.tracker,
             stored: &resumable.as_ref().map(StoredProblems::of).unwrap_or_default(),
-            is_replaced: &|pod| self.index.is_replaced(pod),
-            events: &|pod| self.evidence.about(pod),
-            port_holder: &|pod| self.index.port_holder(view, pod),
-            revision: &|pod| template(&mut rollouts.borrow_mut(), &self.index, pod),
-            nodes: &|| placement.borrow_mut().nodes(),
-            claims: &|pod| placement.borrow_mut().claims(pod),
             now,
             wall,
         };
-        let suspects = self.index.suspects(view);
-        let verdicts = judge_pods(suspects, &mut self.jobs, &mut object.jobs_awaited, &context);
-        let Verdicts { mut found, ignored, warnings: denied_jobs, mut recheck, unread, queries: jobs, wait_until } =
-            verdicts;
-        let (placement, lacks_placement) = placement.into_inner().take();
+        let verdicts = judge_pods(self.index.suspects(view), &known, &mut object.jobs_awaited, &context);
+        let Verdicts { mut found, ignored, warnings: denied_cron_jobs, mut recheck, unread, wait_until } = verdicts;
         if let Some(until) = wait_until {
-            let (rollouts, _) = rollouts.borrow_mut().take();
-            return Reconciled { jobs, rollouts, placement, ..Reconciled::postponed(until) };
+            return Reconciled { reads: self.reads.borrow_mut().take_due(), ..Reconciled::postponed(until) };
         }
         object.unread_jobs = unread;
         if let Some(status) = &resumable {
@@ -309,9 +282,9 @@ impl Reconciler {
             .chain(cut_texts)
             .chain(unread_events)
             .chain(self.namespaces.warning())
-            .chain(denied_jobs)
-            .chain(unchecked)
-            .chain(rollouts.borrow().reads.warning(key));
+            .chain(denied_cron_jobs)
+            .chain(self.reads.borrow().denials(key))
+            .chain(unchecked);
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(
             &mut found,
@@ -333,12 +306,6 @@ impl Reconciler {
         if settings.webhooks.is_empty() && previous.is_none_or(|status| status.webhooks.is_empty()) {
             object.tracker.forget_deleted();
         }
-        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
-        if let Some(due) = due {
-            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
-            recheck = recheck.into_iter().chain([due]).min();
-        }
-
         let awaited = self.namespaces.awaited_until(now);
         let policy = settings.logs.as_ref();
         let asker = object.asker.clone();
@@ -350,9 +317,7 @@ impl Reconciler {
             watched_pods: self.index.watched(view),
             missing: &missing,
             findings: found.iter().map(|(pod, finding)| PodFinding { pod, finding }).collect(),
-            find_workload: &|pod, revision| {
-                workload(&self.index, pod, revision, |key| rollouts.borrow_mut().comparison(key))
-            },
+            find_workload: &|pod, revision| workload(&self.index, pod, revision, &known),
             find_ownership: &|namespace| self.namespaces.ownership(namespace),
             unread_jobs: object.unread_jobs.pods(),
             unreadable: undecodable.map(|(count, first)| (count, format!("{first} ({})", first.error))),
@@ -384,8 +349,7 @@ impl Reconciler {
             known.keep_most_pods(&mut status.incidents);
         }
 
-        let (rollouts, mut lacks_logs) = rollouts.borrow_mut().take();
-        lacks_logs |= lacks_placement;
+        let mut lacks_logs = known.is_lacking();
         if let Some(policy) = policy {
             for (pod, container) in shown {
                 let answer = self.log_requests.ask(pod, container, policy, &asker, now);
@@ -396,6 +360,13 @@ impl Reconciler {
                 }
             }
         }
+        let mut reads = self.reads.borrow_mut().take_due();
+        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
+        reads.extend(event_lists);
+        if let Some(due) = due {
+            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
+            recheck = recheck.into_iter().chain([due]).min();
+        }
         let wanted = masking.take_wanted();
         let lacks_texts = !wanted.texts.is_empty();
         if std::mem::replace(&mut object.has_cut_texts, wanted.is_cut) != wanted.is_cut {
@@ -404,7 +375,7 @@ impl Reconciler {
         }
         let texts = policy.and_then(|policy| self.masked_texts.ask(key, policy, wanted));
         if let Some(until) = object.wait_for_texts(lacks_texts, now) {
-            return Reconciled { jobs, event_lists, rollouts, placement, texts, ..Reconciled::postponed(until) };
+            return Reconciled { reads, texts, ..Reconciled::postponed(until) };
         }
         let gone = self.gone_alerts(object, &incidents);
         if let Some(until) = awaited {
@@ -417,7 +388,7 @@ impl Reconciler {
             status.resumed();
         }
         let new = NewStatus { status, omitted, keeps_lists: false, gap: None, lacks_logs, recheck, incidents, gone };
-        Reconciled { outcome: Outcome::Status(Box::new(new)), jobs, event_lists, rollouts, placement, texts }
+        Reconciled { outcome: Outcome::Status(Box::new(new)), reads, texts }
     }
 
     /// What is known about the alerts whose incidents are gone.
@@ -466,11 +437,9 @@ impl Reconciler {
         self.index.compact(wall);
         self.log_requests.sweep();
         self.masked_texts.sweep();
-        self.rollouts.sweep(now);
-        self.placement.sweep(now);
         self.evidence.sweep(now, |uid| self.index.contains(uid));
-        let needed: HashSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
-        self.jobs.retain(|key| needed.contains(key));
+        let needed: BTreeSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
+        self.reads.get_mut().sweep(|key| needed.contains(key), now);
         self.workloads.compact(|namespace| self.index.views_of_namespace(namespace).next().is_some(), wall);
     }
 }
@@ -486,8 +455,7 @@ impl Reconciled {
     }
 
     fn with(outcome: Outcome) -> Self {
-        let (jobs, event_lists, rollouts, placement) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { outcome, jobs, event_lists, rollouts, placement, texts: None }
+        Self { outcome, reads: Vec::new(), texts: None }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Applies updates of pods and events and the results of reads, and finds the objects that they concern.
 
-use std::collections::HashSet;
-
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -9,18 +7,15 @@ use crate::{
     api::NamespacedName,
     diagnosis::needs_job,
     events::{Event, WatchedEvent},
+    facts::{Answer, JobKey, Question},
     index::ViewId,
-    jobs::{JobKey, JobReading},
     namespaces::WatchedNamespace,
-    placement::{PlacementKey, PlacementReading},
     pods::WatchedPod,
-    revisions::{RevisionKey, RevisionReading},
     watch::{WENT_BACK, WatchUpdate},
 };
 
 use super::{
     super::{
-        event_lists::EventListQuery,
         evidence::NewEvidence,
         namespaces::NewAnnotations,
         watch_health::Scope,
@@ -150,8 +145,8 @@ impl Reconciler {
                 if matches!(pod.phase.as_str(), "Succeeded" | "Failed")
                     && let Some(job) = needs_job(&pod)
                 {
-                    for job in self.jobs.pod_ended(&JobKey::new(&pod, job), now) {
-                        views.extend(self.index.views_of_job(&job.uid));
+                    for question in self.reads.get_mut().pod_ended(&JobKey::new(&pod, job), now) {
+                        views.extend(self.index.views_of_suspects(|pod| question.concerns(pod)));
                     }
                 }
                 if self.workloads.is_watched(&pod) && !self.index.remains(pod.uid) {
@@ -187,7 +182,10 @@ impl Reconciler {
             match self.evidence.apply(&scope, update, now, wall) {
                 NewEvidence::Nothing => {}
                 NewEvidence::AboutPod(uid) => views.extend(self.index.views_of_suspect(uid)),
-                NewEvidence::AboutClaim(namespace, name) => views.extend(self.index.views_of_claim(&namespace, &name)),
+                NewEvidence::AboutClaim(namespace, name) => {
+                    let claim = Question::Claim { namespace, name: name.into() };
+                    views.extend(self.index.views_of_suspects(|pod| claim.concerns(pod)));
+                }
                 NewEvidence::AboutController(event) => about_controllers.push(*event),
                 NewEvidence::ConcernsAll => concerns_all = true,
             }
@@ -220,16 +218,21 @@ impl Reconciler {
         if concerns_all { Concerned::All } else { Concerned::These(self.viewers(views)) }
     }
 
-    /// Stores listed events about a pod. Returns the affected objects.
-    pub(in crate::controller) fn events_listed(
+    /// Stores what was read. Returns the affected objects.
+    pub(in crate::controller) fn answered(
         &mut self,
-        query: &EventListQuery,
+        question: &Question,
+        answer: Answer,
         events: Vec<WatchedEvent>,
         now: Instant,
-    ) -> Concerned {
-        let is_new = self.evidence.listed(query, events, now);
-        let views = if is_new { self.index.views_of_suspect(query.pod) } else { Vec::new() };
-        Concerned::These(self.viewers(views))
+    ) -> Vec<NamespacedName> {
+        if let Question::EventsOf { pod, .. } = question
+            && !self.evidence.listed(*pod, events, now)
+        {
+            return Vec::new();
+        }
+        self.reads.get_mut().answered(question, answer, now);
+        self.viewers(self.index.views_of_suspects(|pod| question.concerns(pod)))
     }
 
     /// Takes an event about a workload that could not create a pod. Returns the affected objects.
@@ -261,36 +264,6 @@ impl Reconciler {
         } else {
             Vec::new()
         }
-    }
-
-    /// Stores the result of a read of a Job. Returns the affected objects.
-    pub(in crate::controller) fn job_read(
-        &mut self,
-        key: &JobKey,
-        reading: JobReading,
-        now: Instant,
-    ) -> Vec<NamespacedName> {
-        if self.jobs.answered(key, reading, now) { self.viewers(self.index.views_of_job(&key.uid)) } else { Vec::new() }
-    }
-
-    /// Stores the result of a comparison of revisions. Returns the objects that wait for it.
-    pub(in crate::controller) fn rollout_read(
-        &mut self,
-        key: &RevisionKey,
-        reading: RevisionReading,
-        now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.rollouts.read(key, reading, now)
-    }
-
-    /// Stores what was read about why no node takes a pod. Returns the objects that wait for it.
-    pub(in crate::controller) fn placement_read(
-        &mut self,
-        key: &PlacementKey,
-        reading: PlacementReading,
-        now: Instant,
-    ) -> HashSet<NamespacedName> {
-        self.placement.read(key, reading, now)
     }
 
     fn viewers(&self, mut views: Vec<ViewId>) -> Vec<NamespacedName> {

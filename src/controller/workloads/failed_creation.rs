@@ -16,8 +16,6 @@ use super::key::{WorkloadKey, WorkloadKind};
 pub(super) const FAILED_CREATE: &str = "FailedCreate";
 /// The reason of the event about a Job that its `activeDeadlineSeconds` ended, and of its condition Failed.
 pub(super) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
-/// What the recorder puts before the message if similar events are frequent.
-const COMBINED: &str = "(combined from similar events): ";
 /// What a sentence about a quota begins with, before its name.
 const RESOURCE_QUOTA: &str = "the ResourceQuota ";
 /// An event that is older than this when it arrives may be outdated.
@@ -71,7 +69,7 @@ pub(super) fn workload_of(event: &Event) -> Option<WorkloadKey> {
 
 impl FailedCreation {
     pub(super) fn new(event: &Event, now: Timestamp) -> Self {
-        let message = event.message.strip_prefix(COMBINED).unwrap_or(&event.message);
+        let message = event.text();
         Self {
             refusal: Refusal::new(&event.involved.namespace, message),
             first: event.first,

@@ -57,11 +57,6 @@ pub(in crate::controller) struct WorkloadKey {
 }
 
 impl WorkloadKey {
-    /// The namespace and the UID.
-    pub(super) fn id(&self) -> (String, String) {
-        (self.namespace.clone(), self.uid.clone())
-    }
-
     pub(in crate::controller) fn namespace(&self) -> &str {
         &self.namespace
     }

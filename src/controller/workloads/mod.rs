@@ -7,7 +7,6 @@ mod failed_creation;
 mod key;
 mod object;
 mod read;
-mod read_rate;
 mod report;
 mod state;
 #[cfg(test)]
@@ -36,7 +35,6 @@ pub(super) use self::{
 use self::{
     failed_creation::{FailedCreation, NO_REFUSAL, Refusal, workload_of},
     key::WorkloadKind,
-    read_rate::ReadRate,
     state::{Known, Resumed, State},
 };
 
@@ -52,7 +50,7 @@ const MOST_ABSENT: usize = 512;
 /// How long after it had its pods a workload is remembered, because its next event may be counted from an earlier trouble.
 const MEMORY: SignedDuration = SignedDuration::from_hours(1);
 /// The share of the longest delay between two reads of a workload that each workload causes, so that all of them together
-/// need at most four reads a second, which is what [`ReadRate`] allows.
+/// need at most four reads a second, which is what the limiter of these requests allows.
 const DELAY_EACH: Duration = Duration::from_millis(250);
 
 /// The namespace and the top controller of workloads.
@@ -62,8 +60,6 @@ type OwnerKey = (String, Owner);
 #[derive(Debug, Default)]
 pub(super) struct Workloads {
     known: BTreeMap<WorkloadKey, State>,
-    /// By namespace and UID. An event may name any UID, but only workloads in its own namespace.
-    by_uid: HashMap<(String, String), WorkloadKey>,
     /// Workloads that an event named and that do not exist, the most recent last. A UID never returns.
     absent: VecDeque<WorkloadKey>,
     /// Since when the owners with missing pods have missed any.
@@ -72,7 +68,6 @@ pub(super) struct Workloads {
     gone: VecDeque<OwnerKey>,
     /// Workloads beyond the limits, by namespace.
     omitted: BTreeMap<String, HashSet<WorkloadKey>>,
-    read_rate: ReadRate,
     next_due: Option<Instant>,
 }
 
@@ -87,7 +82,6 @@ impl Workloads {
         if let Some(omitted) = self.omitted.get_mut(&key.namespace) {
             omitted.remove(&key);
         }
-        self.by_uid.insert(key.id(), key.clone());
         let state = self.known.entry(key).or_insert_with(|| State::new(now));
         let is_changed = state.add(FailedCreation::new(event, wall), now);
         self.update_next_due();
@@ -96,15 +90,17 @@ impl Workloads {
 
     /// Whether the controller of this pod has lacked pods.
     pub(super) fn is_watched(&self, pod: &Pod) -> bool {
-        !self.by_uid.is_empty() && id_of_controller(pod).is_some_and(|id| self.by_uid.contains_key(&id))
+        of_namespace(&self.known, &pod.namespace).any(|(key, _)| is_controller(key, pod))
     }
 
     /// A pod appeared or vanished: its controller may lack fewer pods now, or more.
     pub(super) fn pods_changed(&mut self, pod: &Pod, now: Instant) {
-        let key = id_of_controller(pod).and_then(|id| self.by_uid.get(&id));
-        let Some(state) = key.and_then(|key| self.known.get_mut(key)) else { return };
-        state.pods_changed(now);
-        self.update_next_due();
+        let keys = of_namespace(&self.known, &pod.namespace).map(|(key, _)| key);
+        let keys: Vec<_> = keys.filter(|key| is_controller(key, pod)).cloned().collect();
+        for key in keys {
+            self.known.entry(key).and_modify(|state| state.pods_changed(now));
+            self.update_next_due();
+        }
     }
 
     /// Continues the incidents of missing pods in the status of an object, after a restart of the operator. Alerts last
@@ -171,8 +167,6 @@ impl Workloads {
     pub(super) fn forget_readings(&mut self, now: Instant) {
         // A workload that was resumed from a status is resumed again.
         self.known.retain(|_, state| state.forget_reading(now));
-        let known = &self.known;
-        self.by_uid.retain(|_, key| known.contains_key(key));
         self.open.clear();
         self.update();
     }
@@ -187,14 +181,8 @@ impl Workloads {
         if self.next_due.is_none_or(|due| due > now) {
             return Vec::new();
         }
-        let mut queries = Vec::new();
-        while self.read_rate.is_open(now) {
-            let due = self.known.iter_mut().filter(|(_, state)| state.due().is_some_and(|due| due <= now));
-            let first = due.min_by_key(|(key, state)| (self.read_rate.last_begun(&key.namespace), state.due()));
-            let Some((key, state)) = first else { break };
-            self.read_rate.begin(&key.namespace, now);
-            queries.push(WorkloadQuery { key: key.clone(), pod: state.begin_read(now) });
-        }
+        let due = self.known.iter_mut().filter(|(_, state)| state.due().is_some_and(|due| due <= now));
+        let queries = due.map(|(key, state)| WorkloadQuery { key: key.clone(), pod: state.begin_read(now) }).collect();
         self.update_next_due();
         queries
     }
@@ -214,7 +202,6 @@ impl Workloads {
         match reading {
             WorkloadReading::Gone => {
                 (is_changed, is_gone) = (was_reported.is_some(), true);
-                self.by_uid.remove(&key.id());
                 if !key.uid.is_empty() {
                     self.absent.push_back(key.clone());
                     if self.absent.len() > MOST_ABSENT {
@@ -231,7 +218,6 @@ impl Workloads {
                     if let Some(known) = self.known.remove(&key) {
                         state.merge(known);
                     }
-                    self.by_uid.insert(key.id(), key.clone());
                 }
                 is_changed = state.read(key.kind, *workload, longest, now, wall);
             }
@@ -265,8 +251,6 @@ impl Workloads {
             state.is_reading() || is_selected && !state.has_been_complete_for(MEMORY, wall)
         });
         let known = &self.known;
-        self.by_uid.retain(|_, key| known.contains_key(key));
-        self.read_rate.retain(|namespace| in_namespace(known, namespace) > 0);
         // If there is room, they are added with their next events.
         self.omitted.retain(|namespace, _| {
             is_selected(namespace)
@@ -287,7 +271,6 @@ impl Workloads {
             return false;
         };
         self.known.remove(&complete);
-        self.by_uid.remove(&complete.id());
         true
     }
 
@@ -306,22 +289,24 @@ impl Workloads {
     }
 
     fn update_next_due(&mut self) {
-        let due = self.known.values().filter_map(State::due).min();
-        self.next_due = due.map(|due| self.read_rate.next().map_or(due, |next| due.max(next)));
+        self.next_due = self.known.values().filter_map(State::due).min();
     }
 }
 
-/// The namespace and the UID of a pod's controller.
-fn id_of_controller(pod: &Pod) -> Option<(String, String)> {
-    pod.controller.as_ref().map(|controller| (pod.namespace.to_string(), controller.uid.to_string()))
+/// Whether a workload controls a pod. An event may name any UID, but only workloads in its own namespace.
+fn is_controller(key: &WorkloadKey, pod: &Pod) -> bool {
+    !key.uid.is_empty() && pod.controller.as_ref().is_some_and(|controller| controller.uid == key.uid.as_str())
+}
+
+fn of_namespace<'a>(
+    known: &'a BTreeMap<WorkloadKey, State>,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a WorkloadKey, &'a State)> {
+    let (namespace_of_first, kind) = (namespace.to_owned(), WorkloadKind::FIRST);
+    let first = WorkloadKey { namespace: namespace_of_first, kind, name: String::new(), uid: String::new() };
+    known.range(first..).take_while(move |(key, _)| key.namespace == namespace)
 }
 
 fn in_namespace(known: &BTreeMap<WorkloadKey, State>, namespace: &str) -> usize {
-    let first = WorkloadKey {
-        namespace: namespace.to_owned(),
-        kind: WorkloadKind::FIRST,
-        name: String::new(),
-        uid: String::new(),
-    };
-    known.range(first..).take_while(|(key, _)| key.namespace == namespace).count()
+    of_namespace(known, namespace).count()
 }

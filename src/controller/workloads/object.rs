@@ -1,13 +1,10 @@
 //! Workloads in the API: the controllers that create pods, reduced to the fields that show whether pods are missing.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::core::{Object, ObjectMeta};
-use serde::Deserialize;
 
 use crate::{
     api::{IGNORE_ANNOTATION, Owner, Ownership},
-    diagnosis::workload_owner,
+    diagnosis::{WorkloadCondition, WorkloadObject, WorkloadSpec, WorkloadStatus, workload_owner},
 };
 
 use super::{
@@ -69,58 +66,14 @@ impl Existence {
     }
 }
 
-/// A workload in JSON. The fields of all kinds.
-pub(super) type WorkloadJson = Object<SpecJson, StatusJson>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct SpecJson {
-    replicas: Option<i64>,
-    parallelism: Option<i64>,
-    completions: Option<i64>,
-    suspend: Option<bool>,
-    active_deadline_seconds: Option<i64>,
-    pod_management_policy: Option<String>,
-    template: Option<TemplateJson>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct TemplateJson {
-    metadata: Option<ObjectMeta>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct StatusJson {
-    replicas: Option<i64>,
-    desired_number_scheduled: Option<i64>,
-    current_number_scheduled: Option<i64>,
-    active: Option<i64>,
-    succeeded: Option<i64>,
-    failed: Option<i64>,
-    terminating: Option<i64>,
-    failed_indexes: Option<String>,
-    conditions: Option<Vec<ConditionJson>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ConditionJson {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
-    message: Option<String>,
-    last_transition_time: Option<Time>,
-}
-
 impl Workload {
     /// `named_pod_exists` applies to StatefulSets: whether the pod exists that could not be created; absent if it is not
     /// known which one that was.
-    pub(super) fn new(kind: WorkloadKind, json: &WorkloadJson, named_pod_exists: Option<bool>) -> Self {
-        let metadata = &json.metadata;
-        let template = json.spec.template.as_ref().and_then(|template| template.metadata.as_ref());
+    pub(super) fn new(kind: WorkloadKind, object: &WorkloadObject, named_pod_exists: Option<bool>) -> Self {
+        let WorkloadObject { metadata, spec, status, .. } = object;
+        let no_spec = WorkloadSpec::default();
+        let spec = spec.as_ref().unwrap_or(&no_spec);
+        let template = spec.template.as_ref().and_then(|template| template.metadata.as_ref());
         let labels = template.and_then(|template| template.labels.clone()).unwrap_or_default();
         let annotations = template.and_then(|template| template.annotations.as_ref());
         let ignored = annotations.and_then(|annotations| annotations.get(IGNORE_ANNOTATION));
@@ -128,20 +81,20 @@ impl Workload {
         annotations.into_iter().flatten().for_each(|(name, value)| ownership.set(name, Some(value)));
         let name = metadata.name.as_deref().unwrap_or_default();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let failure = json.status.as_ref().and_then(|status| {
-            let (condition, refusal) = match (kind, status.failure()) {
+        let failure = status.as_ref().and_then(|status| {
+            let (condition, refusal) = match (kind, status.replica_failure()) {
                 (_, Some(own)) => (own, Refusal::new(namespace, own.message.as_deref().unwrap_or_default())),
-                (WorkloadKind::Job, None) => (status.deadline()?, Refusal::deadline(json.spec.active_deadline_seconds)),
+                (WorkloadKind::Job, None) => (deadline(status)?, Refusal::deadline(spec.active_deadline_seconds)),
                 _ => return None,
             };
-            Some((condition.last_transition_time.as_ref().map(|time| time.0), refusal))
+            Some((condition.since(), refusal))
         });
         let is_deleting = metadata.deletion_timestamp.is_some();
-        let existence = match &json.status {
+        let existence = match status {
             _ if is_deleting => Existence::Complete,
             // A workload that its controller has not handled yet has no pods, but not because it failed.
             None => Existence::Complete,
-            Some(status) => existence(kind, &json.spec, status, named_pod_exists),
+            Some(status) => existence(kind, spec, status, named_pod_exists),
         };
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -152,38 +105,28 @@ impl Workload {
             ownership: ownership.non_empty(),
             existence,
             failure,
-            failed: json.status.as_ref().map_or(0, |status| count(status.failed)),
+            failed: status.as_ref().map_or(0, |status| count(status.failed)),
         }
     }
 }
 
-impl StatusJson {
-    fn is_true(&self, kind: &str) -> bool {
-        self.conditions.iter().flatten().any(|own| own.kind == kind && own.status == "True")
-    }
-
-    /// The condition Failed of a Job that its deadline has ended.
-    fn deadline(&self) -> Option<&ConditionJson> {
-        self.conditions.iter().flatten().find(|own| {
-            own.kind == "Failed" && own.status == "True" && own.reason.as_deref() == Some(DEADLINE_EXCEEDED)
-        })
-    }
-
-    /// The condition ReplicaFailure of a ReplicaSet or ReplicationController that cannot create pods.
-    fn failure(&self) -> Option<&ConditionJson> {
-        self.conditions.iter().flatten().find(|own| {
-            own.kind == "ReplicaFailure" && own.status == "True" && own.reason.as_deref() == Some("FailedCreate")
-        })
-    }
+/// The condition Failed of a Job that its deadline has ended.
+fn deadline(status: &WorkloadStatus) -> Option<&WorkloadCondition> {
+    status.true_condition("Failed").filter(|own| own.reason.as_deref() == Some(DEADLINE_EXCEEDED))
 }
 
-fn existence(kind: WorkloadKind, spec: &SpecJson, status: &StatusJson, named_pod_exists: Option<bool>) -> Existence {
+fn existence(
+    kind: WorkloadKind,
+    spec: &WorkloadSpec,
+    status: &WorkloadStatus,
+    named_pod_exists: Option<bool>,
+) -> Existence {
     let (of, existing) = match kind {
         WorkloadKind::ReplicaSet | WorkloadKind::ReplicationController | WorkloadKind::StatefulSet => {
             (count(spec.replicas.or(Some(1))), count(status.replicas))
         }
         WorkloadKind::DaemonSet => (count(status.desired_number_scheduled), count(status.current_number_scheduled)),
-        WorkloadKind::Job if status.deadline().is_some() => {
+        WorkloadKind::Job if deadline(status).is_some() => {
             return Existence::Ended { of: left_of_job(spec, status).max(1) };
         }
         WorkloadKind::Job => (wanted_by_job(spec, status), count(status.active)),
@@ -197,7 +140,7 @@ fn existence(kind: WorkloadKind, spec: &SpecJson, status: &StatusJson, named_pod
         return Existence::Complete;
     }
     let is_certain = match kind {
-        WorkloadKind::ReplicaSet | WorkloadKind::ReplicationController => status.failure().is_some(),
+        WorkloadKind::ReplicaSet | WorkloadKind::ReplicationController => status.replica_failure().is_some(),
         // It creates its pods one after the other, and waits until each is ready.
         WorkloadKind::StatefulSet if spec.pod_management_policy.as_deref() != Some("Parallel") => {
             match named_pod_exists {
@@ -212,14 +155,15 @@ fn existence(kind: WorkloadKind, spec: &SpecJson, status: &StatusJson, named_pod
 }
 
 /// How many pods of a Job should be running.
-fn wanted_by_job(spec: &SpecJson, status: &StatusJson) -> u64 {
-    let has_ended =
-        ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"].iter().any(|kind| status.is_true(kind));
+fn wanted_by_job(spec: &WorkloadSpec, status: &WorkloadStatus) -> u64 {
+    let has_ended = ["Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"]
+        .iter()
+        .any(|kind| status.true_condition(kind).is_some());
     if has_ended || spec.suspend == Some(true) { 0 } else { left_of_job(spec, status) }
 }
 
 /// How many pods of a Job would run if nothing held it back.
-fn left_of_job(spec: &SpecJson, status: &StatusJson) -> u64 {
+fn left_of_job(spec: &WorkloadSpec, status: &WorkloadStatus) -> u64 {
     let (parallelism, succeeded) = (count(spec.parallelism.or(Some(1))), count(status.succeeded));
     match spec.completions {
         // A Job with a work queue creates no pods after the first has succeeded.

@@ -19,8 +19,8 @@ use crate::{
         live::ClusterView,
         workload::Workload,
     },
-    diagnosis::{JobFacts, RevisionObject, World, owner_names, replacing_owner},
-    jobs::JobKey,
+    diagnosis::{RevisionObject, WorkloadObject, World, owner_names, replacing_owner},
+    facts::{JobFact, JobKey},
     pods::{Pod, WatchedPod},
 };
 
@@ -54,13 +54,14 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> O
         (None, "Deployment") if controller.api_version.starts_with("apps/") => Kind::Deployment,
         _ => return None,
     };
-    let workload = match kind {
-        Kind::Deployment => Workload::Deployment(Box::new(reader.get::<Deployment, _>(name).await.found()?)),
-        Kind::StatefulSet => Workload::StatefulSet(Box::new(reader.get::<StatefulSet, _>(name).await.found()?)),
-        Kind::DaemonSet => Workload::DaemonSet(Box::new(reader.get::<DaemonSet, _>(name).await.found()?)),
-        Kind::Job => Workload::Job(Box::new(reader.get::<Job, _>(name).await.found()?)),
+    let object = match kind {
+        Kind::Deployment => reader.get::<Deployment, WorkloadObject>(name).await,
+        Kind::StatefulSet => reader.get::<StatefulSet, WorkloadObject>(name).await,
+        Kind::DaemonSet => reader.get::<DaemonSet, WorkloadObject>(name).await,
+        Kind::Job => reader.get::<Job, WorkloadObject>(name).await,
         Kind::CronJob | Kind::Pod => return None,
     };
+    let workload = Workload::new(kind, object.found()?);
     // Another object may have taken the name of a deleted one.
     let is_controller = kind == Kind::Deployment || workload.uid() == controller.uid.as_str();
     if is_controller { Some(gather(reader, workload).await) } else { None }
@@ -88,7 +89,7 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
         }
         gathered.pods = Some(pods);
     }
-    if let (Workload::Job(job), Some(facts)) = (&gathered.workload, &gathered.job) {
+    if let (Some(job), Some(facts)) = (gathered.workload.job(), &gathered.job) {
         gathered.view.show_job(JobKey::of(job), facts.clone());
     }
     gathered
@@ -100,7 +101,7 @@ pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view:
     let mut next = None;
     for _ in 0..PAGES {
         let Some((pods, token)) = self::pods(reader, &what, "", next).await else { return };
-        view.add_port_holders(&pods.pods);
+        view.see_pods(&pods.pods, reader.now);
         if token.is_none() {
             return;
         }
@@ -175,15 +176,12 @@ async fn list_revisions<K: Resource<DynamicType = ()>>(reader: &Reader<'_>, what
 
 /// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob
 /// has succeeded.
-async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<JobFacts> {
-    let Workload::Job(job) = workload else { return None };
-    let mut facts = JobFacts::of(job);
-    if let (Some(name), Some(_)) = (facts.cron_job.clone(), facts.failed)
-        && let Some(cron_job) = reader.get::<CronJob, CronJob>(&name).await.found()
-    {
-        facts.add_cron_job(job, &cron_job);
-    }
-    Some(facts)
+async fn job(reader: &Reader<'_>, workload: &Workload) -> Option<JobFact> {
+    let job = workload.job()?;
+    let fact = JobFact::of(job, None);
+    let Some(name) = fact.facts.cron_job.as_deref().filter(|_| fact.facts.failed.is_some()) else { return Some(fact) };
+    let cron_job = reader.get::<CronJob, CronJob>(name).await.found();
+    Some(JobFact::of(job, cron_job.as_ref()))
 }
 
 /// What is known about a CronJob without its runs.

@@ -1,9 +1,9 @@
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::batch::v1::CronJob;
 use orchestr_testbed::objects::controlled_by;
 use serde_json::{Value, json};
 
-use crate::{jobs::JobKey, pods::Controller};
+use crate::{diagnosis::WorkloadObject, facts::JobKey, pods::Controller};
 
 use super::*;
 
@@ -157,13 +157,12 @@ fn a_failed_run_is_no_problem_after_a_later_run_has_succeeded() {
         "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too many",
             "lastTransitionTime": "2026-03-01T10:00:00Z"}]},
     });
-    let run: Job = serde_json::from_value(object.clone()).unwrap();
+    let run: WorkloadObject = serde_json::from_value(object.clone()).unwrap();
     let state = |uid: &str, succeeded: &str| {
         let cron_job: CronJob = serde_json::from_value(json!({
             "metadata": {"name": "export", "uid": uid}, "status": {"lastSuccessfulTime": succeeded}}))
         .unwrap();
-        let mut facts = JobFacts::of(&run);
-        facts.add_cron_job(&run, &cron_job);
+        let facts = JobFact::of(&run, Some(&cron_job));
         let workload = Workload::decode(Kind::Job, &object.to_string()).unwrap().unwrap();
         let failed = json!({"phase": "Failed", "startTime": "2026-03-01T09:00:00Z"});
         let mut pod = pod("j", failed);

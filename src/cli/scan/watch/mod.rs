@@ -34,7 +34,8 @@ use crate::{
 
 use super::{
     cluster::{Source, check_namespaces_exist},
-    collector::{Collector, Filter},
+    collector::Collector,
+    filter::Filter,
     flags::{INCOMPLETE, Output, PROBLEMS, ScanFlags},
 };
 use screen::{Screen, Shown};
@@ -77,16 +78,16 @@ pub(super) async fn watch(flags: &ScanFlags, filter: Filter) -> Result<ExitCode,
         updates.push(pods.map(move |update| Update::Pod(index, update)).boxed());
         updates.push(watch_events(client.clone(), scope.as_deref(), Duration::ZERO).map(Update::Event).boxed());
     }
-    let reads = ClusterView::of(source.cluster.client.clone(), source.timeout, READ_JOBS_AGAIN);
-    let pods = Collector::of_watches(scopes.len(), reads, flags.thresholds.thresholds(), filter);
+    let thresholds = flags.thresholds.thresholds();
+    let view = ClusterView::of(source.cluster.client.clone(), thresholds.restarted, source.timeout, READ_JOBS_AGAIN);
+    let pods = Collector::of_watches(&scopes, view, thresholds, filter);
     let screen = Screen::new(flags.output == Output::Wide);
-    let run = Run { source: &source, scopes, clock, pods, screen, outage: Outage::default(), was_unreachable: false };
+    let run = Run { source: &source, clock, pods, screen, outage: Outage::default(), was_unreachable: false };
     run.until_interrupted(updates).await
 }
 
 struct Run<'a> {
     source: &'a Source,
-    scopes: Vec<Option<String>>,
     clock: ClusterClock,
     pods: Collector,
     screen: Screen,
@@ -120,7 +121,7 @@ impl Run<'_> {
                 }
                 let time = self.clock.now();
                 self.pods.set_now(time);
-                self.pods.compact();
+                self.pods.view.compact(time, now);
                 self.pods.judge();
                 // The watches show later events; this lists the earlier ones.
                 let troubled = self.pods.troubled_namespaces();
@@ -177,8 +178,7 @@ impl Run<'_> {
 
     /// Fails if the pods may not be read from the beginning.
     fn fail_if_denied(&self) -> Result<(), Failure> {
-        let Some((index, message)) = self.pods.denial() else { return Ok(()) };
-        let namespace = self.scopes.get(index).and_then(Option::as_deref);
+        let Some((namespace, message)) = self.pods.denial() else { return Ok(()) };
         Err(live::denied(&self.source.cluster.target, "pods", namespace, message))
     }
 

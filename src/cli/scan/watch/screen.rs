@@ -209,10 +209,11 @@ fn header(pods: &Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
     }
     header.extend(shown.outage.clone());
     if pods.undecodable > 0 {
-        header.push(format!("cannot decode {}", counted(pods.undecodable, "pod")));
-    }
-    if pods.without_room > 0 {
-        header.push(format!("left out {} that may have problems", counted(pods.without_room, "pod")));
+        let unjudged = counted(pods.undecodable, "pod");
+        header.push(match pods.lacks_room {
+            true => format!("left out {unjudged} that may have problems"),
+            false => format!("cannot decode {unjudged}"),
+        });
     }
     if shown.is_synced && pods.unjudged > 0 {
         header.push(match pods.unjudged {
@@ -254,7 +255,7 @@ fn fitted(header: &[String], table: &str, has_rows: bool, width: usize, height: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{collector::Filter, namespaces::Namespaces};
+    use super::super::super::filter::{Filter, Namespaces};
     use super::*;
     use crate::{
         cli::live::ClusterView,

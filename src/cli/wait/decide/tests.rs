@@ -9,7 +9,7 @@ use crate::{
     cli::live::ClusterView,
     diagnosis::{Health, JobFacts},
     events::{Event, InvolvedObject, WatchedEvent},
-    jobs::JobKey,
+    facts::JobKey,
     pods::Controller,
 };
 
@@ -28,19 +28,20 @@ fn text(second: i64) -> String {
     at(second).to_string()
 }
 
+fn workload(kind: Kind, object: Value) -> Workload {
+    Workload::new(kind, serde_json::from_value(object).unwrap())
+}
+
 /// A Deployment of three replicas, as its controller sees it.
 fn deployment(status: Value) -> Workload {
     let mut full = json!({"observedGeneration": 2});
     full.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
-    Workload::Deployment(
-        serde_json::from_value(json!({
-            "metadata": {"name": "cart", "uid": "d", "generation": 2,
-                "annotations": {"deployment.kubernetes.io/revision": "2"}},
-            "spec": {"replicas": 3, "selector": {}, "template": {}},
-            "status": full,
-        }))
-        .unwrap(),
-    )
+    let object = json!({
+        "metadata": {"name": "cart", "uid": "d", "generation": 2, "annotations": {"deployment.kubernetes.io/revision": "2"}},
+        "spec": {"replicas": 3, "selector": {}, "template": {}},
+        "status": full,
+    });
+    workload(Kind::Deployment, object)
 }
 
 fn rolled_out() -> Workload {
@@ -127,7 +128,7 @@ impl Known<'_> {
             view.add_event(WatchedEvent { id, event: Some(Box::new(event)) });
         }
         let job = JobKey { namespace: "shop".to_owned(), name: "sums-1".to_owned(), uid: "sums-1".to_owned() };
-        self.job.iter().for_each(|facts| view.show_job(job.clone(), facts.clone()));
+        self.job.iter().for_each(|facts| view.show_job(job.clone(), facts.clone().into()));
         let facts = Facts {
             target: &self.target,
             workload: self.workload.as_ref(),
@@ -284,7 +285,7 @@ fn all_new_pods_must_be_ready_through_the_window() {
     done_at(&then(&broken, since(-190, -200, 0), 108), 118);
 
     let mut known = Known { pods: pods(first(since(30, 30, 0), 31)), ..Known::default() };
-    if let Some(Workload::Deployment(object)) = &mut known.workload {
+    if let Some(Workload { object, .. }) = &mut known.workload {
         object.spec.as_mut().unwrap().min_ready_seconds = Some(25);
     }
     assert_eq!(known.decide(54).what, "3 replicas, ready for less than 25s");
@@ -432,15 +433,15 @@ fn a_full_quota_is_waited_for_while_a_pod_terminates() {
 #[test]
 fn refusals_that_change_are_waited_for() {
     let used = |count: &str| QUOTA.replace("used: pods=4", &format!("used: pods={count}"));
-    let workload = || {
+    let stateful_set = || {
         let set = json!({"metadata": {"name": "db", "uid": "s", "generation": 1}, "spec": {"replicas": 2, "serviceName": "db",
             "selector": {}, "template": {}}, "status": {"observedGeneration": 1, "replicas": 0, "updateRevision": "db-2"}});
-        Workload::StatefulSet(serde_json::from_value(set).unwrap())
+        workload(Kind::StatefulSet, set)
     };
     let decided = |before: &str, now: i64| {
         let refusals = vec![event("s", &used(before), 2, 30), event("s", &used("4"), 2, 40)];
         let target = Target::Named(Kind::StatefulSet, "db".to_owned());
-        Known { target, workload: Some(workload()), refusals, ..Known::default() }.decide(now)
+        Known { target, workload: Some(stateful_set()), refusals, ..Known::default() }.decide(now)
     };
     assert_eq!(code(&decided("4", 41)), "QuotaExceeded");
     assert_eq!(code(&decided("6", 41)), "waiting");
@@ -461,7 +462,7 @@ fn event(uid: &str, message: &str, first: i64, last: i64) -> Event {
 fn events_say_why_other_workloads_lack_pods() {
     let job = || {
         let job = json!({"metadata": {"name": "sums", "uid": "j"}, "spec": {"template": {}}});
-        Workload::Job(serde_json::from_value(job).unwrap())
+        workload(Kind::Job, job)
     };
     let decided = |message: &str, first: i64, last: i64, now: i64| {
         let refusals = vec![event("j", &format!("Error creating: {message}"), first, last)];
@@ -724,9 +725,7 @@ fn observe(pods: &[SlowPod], refused: i64) -> Vec<(i64, Decision)> {
                 "message": QUOTA, "lastTransitionTime": text(0)}]);
         }
         let mut workload = deployment(status);
-        if let Workload::Deployment(object) = &mut workload {
-            object.spec.as_mut().unwrap().replicas = Some(pods.len().try_into().unwrap());
-        }
+        workload.object.spec.as_mut().unwrap().replicas = Some(pods.len().try_into().unwrap());
         if counts.is_some_and(|counts| counts != workload.counts()) {
             progressed = Some(at(now));
         }
@@ -820,7 +819,7 @@ fn the_deadline_of_another_revision_fails_no_rollback() {
     known.progressed = Some(at(500));
     assert_eq!(code(&known.decide(600)), "waiting");
     // The number of the newest ReplicaSet is not on the Deployment yet.
-    if let Some(Workload::Deployment(object)) = &mut known.workload {
+    if let Some(Workload { object, .. }) = &mut known.workload {
         let annotations = object.metadata.annotations.get_or_insert_default();
         annotations.insert("deployment.kubernetes.io/revision".to_owned(), "1".to_owned());
     }
@@ -838,7 +837,7 @@ fn shows_the_earlier_pod_that_holds_up_a_stateful_set() {
     broken.controller.as_mut().unwrap().uid = "s".into();
     let known = Known {
         target: Target::Named(Kind::StatefulSet, "db".to_owned()),
-        workload: Some(Workload::StatefulSet(serde_json::from_value(set).unwrap())),
+        workload: Some(workload(Kind::StatefulSet, set)),
         pods: seen(vec![broken]),
         ..Known::default()
     };
