@@ -97,7 +97,7 @@ pub(crate) fn watch_events(
 #[must_use]
 pub fn warnings(client: Client, namespace: Option<&str>) -> Collection<WatchedEvent> {
     let selection = Selection { watch_fields: Some("type=Warning".to_owned()), ..Selection::default() };
-    collection(client, namespace, selection).from_now_on()
+    collection(client, namespace, selection).starting_now()
 }
 
 fn collection(client: Client, namespace: Option<&str>, selection: Selection) -> Collection<WatchedEvent> {

@@ -75,7 +75,7 @@ impl<K: Send + 'static> Collection<K> {
     }
 
     /// Leaves out the objects that exist when the list is requested.
-    pub(crate) fn from_now_on(self) -> Self {
+    pub(crate) fn starting_now(self) -> Self {
         Self { is_from_now: true, ..self }
     }
 

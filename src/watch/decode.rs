@@ -21,9 +21,11 @@ pub(crate) struct Decoded<K> {
     pub(crate) resource_version: String,
 }
 
+type FromJson<K> = dyn Fn(&[u8]) -> serde_json::Result<Decoded<K>> + Send + Sync;
+
 /// Decodes the objects of a collection.
 pub(crate) struct Decoder<K> {
-    pub(super) from_json: Arc<dyn Fn(&[u8]) -> serde_json::Result<Decoded<K>> + Send + Sync>,
+    pub(super) from_json: Arc<FromJson<K>>,
     /// Absent for objects that are requested in JSON only.
     pub(super) from_protobuf: Option<FromProtobuf<K>>,
 }
