@@ -13,7 +13,6 @@ use super::{
     notification::{Alert, Farewell, Notification, Storm, count_reasons},
     refusal,
     state::{WebhookState, is_ongoing},
-    storm,
     times::has_elapsed,
 };
 use crate::{
@@ -181,7 +180,7 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     let resolved_at =
         if is_resolving { storm.gone_since.as_ref().map(|at| at.0).or(Some(envelope.created)) } else { None };
     let announces = storm.phase == AlertPhase::Announcing && envelope.kind == MessageKind::Firing;
-    let critical = if announces { storm::new_critical(webhook, storm) } else { Vec::new() };
+    let critical = if announces { webhook.new_critical(storm) } else { Vec::new() };
     // Absent if an older version stored it, whose label was always `warning`.
     let first_severity = storm.severity.unwrap_or_default();
     let severity = webhook.storm_severity().unwrap_or(first_severity);

@@ -14,10 +14,11 @@ use crate::{
 pub(super) struct Matcher {
     namespaces: Vec<Glob>,
     namespace_cache: NamespaceCache,
-    reasons: ReasonSet,
-    owners: NameSet,
+    /// A set, so that a match takes the same time however long the list is.
+    reasons: HashSet<String>,
+    owners: Vec<NamePattern>,
     severities: Vec<Severity>,
-    teams: NameSet,
+    teams: Vec<NamePattern>,
 }
 
 impl Matcher {
@@ -28,9 +29,9 @@ impl Matcher {
         at_most(&field("teams"), teams.len(), limits::TEAMS)?;
         Ok(Self {
             namespaces: globs(&field("namespaces"), &wanted.namespaces.unwrap_or_default())?,
-            reasons: ReasonSet::new(wanted.reasons.unwrap_or_default()),
+            reasons: wanted.reasons.unwrap_or_default().into_iter().collect(),
             severities: wanted.severities.unwrap_or_default(),
-            teams: NameSet::new(&field("teams"), &teams, "a team", TEAM_LENGTH)?,
+            teams: NamePattern::all(&field("teams"), &teams, "a team", TEAM_LENGTH)?,
             ..Self::default()
         })
     }
@@ -50,8 +51,8 @@ impl Matcher {
         let owners = items("owners", &spec.owners)?;
         Ok(Self {
             namespaces: globs(&format!("{field}.namespaces"), &namespaces)?,
-            reasons: ReasonSet::new(reasons),
-            owners: NameSet::new(&format!("{field}.owners"), &owners, "an owner", limits::OWNER_PATTERN_LENGTH)?,
+            reasons: reasons.into_iter().collect(),
+            owners: NamePattern::all(&format!("{field}.owners"), &owners, "an owner", limits::OWNER_PATTERN_LENGTH)?,
             ..Self::default()
         })
     }
@@ -66,12 +67,13 @@ impl Matcher {
         self.namespaces.is_empty() || self.namespace_cache.get(namespace, is_match)
     }
 
+    /// Whether the list contains the kind or the reason of a problem, or a synonym of the reason.
     pub fn matches_reason(&self, kind: ProblemKind, reason: &str) -> bool {
-        self.reasons.is_empty() || self.reasons.contains(kind, reason)
+        self.reasons.is_empty() || reason_names(kind, reason).any(|name| self.reasons.contains(name))
     }
 
     pub fn matches_owner(&self, name: &str) -> bool {
-        self.owners.is_empty() || self.owners.matches(name)
+        self.owners.is_empty() || self.owners.iter().any(|pattern| pattern.matches(name))
     }
 
     pub fn matches_severity(&self, severity: Severity) -> bool {
@@ -80,7 +82,7 @@ impl Matcher {
 
     /// Not even `*` matches an incident without a team.
     pub fn matches_team(&self, team: &str) -> bool {
-        self.teams.is_empty() || !team.is_empty() && self.teams.matches(team)
+        self.teams.is_empty() || !team.is_empty() && self.teams.iter().any(|pattern| pattern.matches(team))
     }
 
     /// Whether the namespace and the present reason or an earlier one match.
@@ -90,58 +92,8 @@ impl Matcher {
     }
 }
 
-/// A list of kinds and reasons, prepared so that a match takes the same time however long the list is.
-#[derive(Clone, Debug, Default)]
-struct ReasonSet(HashSet<Box<str>>);
-
-impl ReasonSet {
-    fn new(names: impl IntoIterator<Item = String>) -> Self {
-        Self(names.into_iter().map(String::into_boxed_str).collect())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether the list contains the kind or the reason of a problem, or a synonym of the reason.
-    fn contains(&self, kind: ProblemKind, reason: &str) -> bool {
-        reason_names(kind, reason).any(|name| self.0.contains(name))
-    }
-}
-
-/// Patterns of names: a name, or with one `*` in place of any text. Names of owners and teams may be longer and have more
-/// characters than those of namespaces, which [`crate::glob`] matches.
-#[derive(Clone, Debug, Default)]
-struct NameSet {
-    /// Those without a `*`.
-    names: HashSet<String>,
-    patterns: Vec<NamePattern>,
-}
-
-impl NameSet {
-    /// `what` is what has such a name, such as "an owner", and `longest` is in characters.
-    fn new(field: &str, texts: &[String], what: &str, longest: usize) -> Result<Self, SpecError> {
-        let mut set = Self::default();
-        for (index, text) in texts.iter().enumerate() {
-            let pattern = NamePattern::new(&format!("{field}[{index}]"), text, what, longest)?;
-            match pattern.end {
-                None => _ = set.names.insert(pattern.start),
-                Some(_) => set.patterns.push(pattern),
-            }
-        }
-        Ok(set)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.patterns.is_empty()
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        self.names.contains(name) || self.patterns.iter().any(|pattern| pattern.matches(name))
-    }
-}
-
-/// A name, or what a name begins and ends with.
+/// A name, or what a name begins and ends with, written with one `*` in place of any text. Names of owners and teams may be
+/// longer and have more characters than those of namespaces, which [`crate::glob`] matches.
 #[derive(Clone, Debug)]
 struct NamePattern {
     start: String,
@@ -150,6 +102,12 @@ struct NamePattern {
 }
 
 impl NamePattern {
+    /// `what` is what has such a name, such as "an owner", and `longest` is in characters.
+    fn all(field: &str, texts: &[String], what: &str, longest: usize) -> Result<Vec<Self>, SpecError> {
+        let new = |(index, text): (usize, &String)| Self::new(&format!("{field}[{index}]"), text, what, longest);
+        texts.iter().enumerate().map(new).collect()
+    }
+
     fn new(field: &str, text: &str, what: &str, longest: usize) -> Result<Self, SpecError> {
         short_enough(field, text, longest)?;
         let (start, end) = match text.split_once('*') {
@@ -214,20 +172,23 @@ mod tests {
         let names =
             ["Error", "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "OOMKilled", "Crash", "Image", ""];
         for (name, other) in names.iter().flat_map(|name| names.map(|other| (name, other))) {
-            let set = ReasonSet::new([(*name).to_owned(), other.to_owned()]);
+            let reasons = [(*name).to_owned(), other.to_owned()].into();
+            let matcher = Matcher { reasons, ..Matcher::default() };
             for reason in names {
                 for kind in [ProblemKind::Crash, ProblemKind::Image, ProblemKind::NotReady] {
                     let expected = matches_reason(name, kind, reason) || matches_reason(other, kind, reason);
-                    assert_eq!(set.contains(kind, reason), expected, "{name}, {other}: {kind} {reason}");
+                    assert_eq!(matcher.matches_reason(kind, reason), expected, "{name}, {other}: {kind} {reason}");
                 }
             }
         }
-        assert!(ReasonSet::default().is_empty());
     }
 
     #[test]
     fn matches_names_exactly_and_by_both_ends() {
-        let new = |pattern: &str| NameSet::new("f", &["other".to_owned(), pattern.to_owned()], "an owner", 20);
+        let new = |pattern: &str| {
+            let owners = NamePattern::all("f", &["other".to_owned(), pattern.to_owned()], "an owner", 20)?;
+            Ok::<_, SpecError>(Matcher { owners, ..Matcher::default() })
+        };
         for (pattern, matching, others) in [
             ("cart", &["cart"][..], &["carts", "a-cart", ""][..]),
             ("cart-*", &["cart-", "cart-api"], &["cart", "my-cart-api"]),
@@ -237,11 +198,11 @@ mod tests {
         ] {
             let compiled = new(pattern).unwrap();
             for name in matching {
-                assert!(compiled.matches(name), "{pattern} and {name}");
+                assert!(compiled.matches_owner(name), "{pattern} and {name}");
             }
-            assert!(compiled.matches("other") && !compiled.is_empty());
+            assert!(compiled.matches_owner("other") && !compiled.is_empty());
             for name in others {
-                assert!(!compiled.matches(name), "{pattern} and {name}");
+                assert!(!compiled.matches_owner(name), "{pattern} and {name}");
             }
         }
         for pattern in ["", "a*b*c", "**", "a-pattern-of-21-chars"] {

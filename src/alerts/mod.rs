@@ -17,7 +17,6 @@ mod lifecycle;
 mod link_template;
 mod matcher;
 mod memory;
-mod mentions;
 mod mute;
 mod muted;
 mod notification;
@@ -30,7 +29,6 @@ pub mod signature;
 mod space;
 mod state;
 mod step;
-mod storm;
 #[cfg(test)]
 mod testing;
 mod times;

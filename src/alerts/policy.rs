@@ -10,13 +10,13 @@ use super::{
     link_template::LinkTemplate,
     matcher::Matcher,
     memory::Seen,
-    mentions::Mentions,
+    sanitize,
     times::later,
 };
 use crate::{
     api::{GoDuration, Severity, Webhook, WebhookFormat, limits},
     backoff::doubled,
-    spec_error::{SpecError, duration},
+    spec_error::{SpecError, at_most, duration, invalid},
 };
 
 /// A validated webhook: defaults applied, durations parsed, patterns compiled.
@@ -137,6 +137,51 @@ impl NotificationPolicy {
     }
 }
 
+/// A webhook's validated `mentions`, as the markup of its format.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mentions(Vec<(Severity, Vec<String>)>);
+
+impl Mentions {
+    /// Validates the mentions of the webhook at `index` of `spec.webhooks`.
+    pub(super) fn new(index: usize, webhook: &Webhook) -> Result<Self, SpecError> {
+        let Some(mentions) = &webhook.mentions else { return Ok(Self::default()) };
+        let field = format!("spec.webhooks[{index}].mentions");
+        let Some(markup) = receiver(webhook.format).mention_markup() else {
+            return Err(invalid(field, "is only for the format Slack"));
+        };
+        let lists = [
+            (Severity::Critical, &mentions.critical),
+            (Severity::Warning, &mentions.warning),
+            (Severity::Info, &mentions.info),
+        ];
+        let mut validated = Vec::new();
+        for (severity, list) in lists {
+            let Some(list) = list else { continue };
+            let field = format!("{field}.{}", severity.as_str());
+            at_most(&field, list.len(), limits::MENTIONS)?;
+            let markup = list.iter().enumerate().map(|(index, mention)| {
+                let shown = sanitize::single_line(mention, 32);
+                let problem = || format!("{shown:?} is not @here, @channel, or the ID of a user or a user group");
+                markup(mention).ok_or_else(|| invalid(format!("{field}[{index}]"), problem()))
+            });
+            validated.push((severity, markup.collect::<Result<_, _>>()?));
+        }
+        Ok(Self(validated))
+    }
+
+    /// The mentions for alerts of these severities, each once.
+    pub(super) fn of(&self, severities: &[Severity]) -> Vec<String> {
+        let mut mentions: Vec<String> = Vec::new();
+        let wanted = self.0.iter().filter(|(severity, _)| severities.contains(severity));
+        for mention in wanted.flat_map(|(_, mentions)| mentions) {
+            if !mentions.contains(mention) {
+                mentions.push(mention.clone());
+            }
+        }
+        mentions
+    }
+}
+
 /// Whether these patterns are the name of one namespace.
 pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
     let is_name = |pattern: &String| pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -146,7 +191,10 @@ pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{alerts::testing, api::Match};
+    use crate::{
+        alerts::testing,
+        api::{self, Match},
+    };
 
     fn webhook() -> Webhook {
         testing::webhook(WebhookFormat::Slack)
@@ -270,5 +318,39 @@ mod tests {
         for patterns in [&[][..], &["*"], &["shop", "payments"], &["shop-*"], &["sho?"], &["{a,b}"], &["[ab]"]] {
             assert!(!is_one(patterns), "{patterns:?}");
         }
+    }
+
+    fn mentions(format: WebhookFormat, critical: &[&str], warning: &[&str]) -> Result<Mentions, String> {
+        let list = |list: &[&str]| Some(list.iter().map(|mention| (*mention).to_owned()).collect());
+        let mentions = api::Mentions { critical: list(critical), warning: list(warning), info: None };
+        let webhook = Webhook { mentions: Some(mentions), ..testing::webhook(format) };
+        Mentions::new(2, &webhook).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn mentions_users_groups_and_the_channel_once() {
+        let mentions =
+            mentions(WebhookFormat::Slack, &["@here", "U012AB3CD", "S0614TZR7"], &["@channel", "@here", "W1"]);
+        let mentions = mentions.unwrap();
+        assert_eq!(mentions.of(&[Severity::Critical]), ["<!here>", "<@U012AB3CD>", "<!subteam^S0614TZR7>"]);
+        assert_eq!(mentions.of(&[Severity::Info]), [""; 0]);
+        let both = ["<!here>", "<@U012AB3CD>", "<!subteam^S0614TZR7>", "<!channel>", "<@W1>"];
+        assert_eq!(mentions.of(&[Severity::Warning, Severity::Critical, Severity::Critical]), both);
+    }
+
+    #[test]
+    fn refuses_anything_but_ids() {
+        let long = format!("U{}", "A".repeat(32));
+        for mention in
+            ["", "U", "here", "@everyone", "<!here>", "u012", "U01>", "U01|x", "C012AB3CD", "@alice", "U 1", &long]
+        {
+            let refused = mentions(WebhookFormat::Slack, &["@here", mention], &[]);
+            let error = refused.unwrap_err();
+            assert!(error.starts_with("spec.webhooks[2].mentions.critical[1]: "), "{error}");
+        }
+        let many = mentions(WebhookFormat::Slack, &[], &["@here"; 6]);
+        assert_eq!(many, Err("spec.webhooks[2].mentions.warning: may have at most 5 items, not 6".to_owned()));
+        let teams = mentions(WebhookFormat::Teams, &["@here"], &[]);
+        assert_eq!(teams, Err("spec.webhooks[2].mentions: is only for the format Slack".to_owned()));
     }
 }

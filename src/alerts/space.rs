@@ -125,19 +125,25 @@ impl WebhookState<'_> {
     /// Stores the controllers that cannot create pods now, and the members that joined a common cause, as far as the bytes
     /// allow. The members keep silent when it is over, also after a restart.
     pub(super) fn update_lists(&mut self) {
-        let mut slots = self.slots();
-        for alert in self.status.alerts.iter_mut().filter(|alert| is_active(alert)) {
-            let Some(incident) = self.incidents.get(alert.key.as_str()) else { continue };
-            let present = controllers(incident);
+        let incidents = &self.incidents;
+        let joined = |alert: &AlertStatus| {
+            let incident = incidents.get(alert.key.as_str()).copied().filter(|_| is_active(alert))?;
             let is_known = |member: &Member| alert.members.contains(&member.key);
-            if alert.controllers == present && incident.members.iter().take(MAX_MEMBERS).all(is_known) {
-                continue;
-            }
+            let is_stored =
+                alert.controllers == controllers(incident) && incident.members.iter().take(MAX_MEMBERS).all(is_known);
+            (!is_stored).then_some(incident)
+        };
+        if self.status.alerts.iter().all(|alert| joined(alert).is_none()) {
+            return;
+        }
+        let mut slots = self.slots();
+        for alert in &mut self.status.alerts {
+            let Some(incident) = joined(alert) else { continue };
             let before = max_json_len(alert);
             let limit = before + slots.free_bytes(incident.counted_in());
-            let controllers = std::mem::replace(&mut alert.controllers, present);
+            let earlier = std::mem::replace(&mut alert.controllers, controllers(incident));
             if max_json_len(alert) > limit {
-                alert.controllers = controllers;
+                alert.controllers = earlier;
             }
             if alert.members.len() >= MAX_MEMBERS {
                 alert.members.retain(|key| incident.members.iter().any(|member| member.key == *key));

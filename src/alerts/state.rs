@@ -1,6 +1,11 @@
 //! The state of one webhook: its stored status, and what the update of that depends on.
+//!
+//! Incidents beyond those that are tracked one by one are the storm: an alert like others, of whose incidents the status
+//! stores only the count and a hash of their keys, so that a thousand need no more space than one.
 
 use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
 
 use super::{
     Incident,
@@ -9,10 +14,11 @@ use super::{
     lifecycle::{Circumstances, Event},
     memory::Seen,
     mute::Mute,
+    notification::Storm,
     sanitize,
-    times::{has_elapsed, whole_seconds},
+    times::{elapses_at, has_elapsed, whole_seconds},
 };
-use crate::api::{AlertPhase, AlertStatus, Owner, Severity, TEAM_LENGTH, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus, Overflow, Owner, Severity, TEAM_LENGTH, WebhookStatus};
 
 /// A webhook's status while it is being updated, with what the update depends on.
 pub(super) struct WebhookState<'a> {
@@ -128,6 +134,51 @@ impl<'a> WebhookState<'a> {
         } else {
             self.input.policy.keep_firing_for(alert.returns)
         }
+    }
+
+    /// The incidents of the storm now.
+    pub fn present_overflow(&self) -> Overflow {
+        Overflow { count: self.overflow.len() as u64, hash: self.overflow_hash.clone() }
+    }
+
+    /// Whether the incidents of a storm differ from those that the receiver was last sent.
+    pub fn has_changed(&self, alert: &AlertStatus) -> bool {
+        let Some(sent) = &alert.overflow else { return false };
+        alert.phase == AlertPhase::Firing && !self.overflow.is_empty() && sent.hash != self.overflow_hash
+    }
+
+    /// When the receiver is to be sent that a storm has changed, which may be in the past: as soon as it has doubled, and
+    /// otherwise some time after the last message, sooner if a critical incident joined it.
+    pub fn news_at(&self, storm: &AlertStatus) -> Option<Timestamp> {
+        let sent = storm.overflow.as_ref().filter(|_| self.has_changed(storm) && !self.is_muted(storm))?;
+        let pacing = &self.input.policy.pacing;
+        let has_critical = !self.new_critical(storm).is_empty();
+        let interval = if has_critical { pacing.critical_storm_interval } else { pacing.storm_interval };
+        let has_doubled = self.overflow.len() as u64 >= sent.count.saturating_mul(2);
+        if has_doubled { Some(self.input.now) } else { elapses_at(storm.sent_at.as_ref(), interval) }
+    }
+
+    /// The namespaces of the critical incidents that became due after the last message about the storm, those that are due
+    /// for longest first: whoever keeps a storm going must not hide them. Empty for common causes of several namespaces.
+    pub fn new_critical(&self, storm: &AlertStatus) -> Vec<String> {
+        let is_new = |incident: &&&Incident| {
+            let due = self.input.policy.due_at(incident, self.input.now);
+            let sent = storm.sent_at.as_ref().map(|sent| sent.0);
+            incident.severity == Severity::Critical
+                && sent.is_none_or(|sent| due.is_some_and(|due| due > sent))
+                && !self.mutes.contains_key(incident.key.as_str())
+        };
+        let mut incidents: Vec<&&Incident> = self.overflow.iter().filter(is_new).collect();
+        incidents.sort_by_key(|incident| (incident.since, &incident.key));
+        let mut namespaces = Vec::new();
+        for incident in incidents {
+            let namespace = sanitize::single_line(incident.counted_in(), 63);
+            let is_known = namespaces.contains(&namespace) || self.was_mentioned(&namespace, Severity::Critical);
+            if !is_known && namespaces.len() < Storm::NAMESPACES {
+                namespaces.push(namespace);
+            }
+        }
+        namespaces
     }
 
     /// The highest severity by which the webhook matches incidents of the storm.

@@ -27,7 +27,6 @@ use super::{
     notification::Notification,
     refusal, retry,
     state::WebhookState,
-    storm,
     times::{elapses_at, later, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, MessageKind, PendingMessage, WebhookStatus};
@@ -160,7 +159,7 @@ fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
         AlertPhase::Queued => alert.gone_since.is_none(),
         AlertPhase::Firing => {
             webhook.begins(alert)
-                || storm::news_at(webhook, alert).is_some_and(|at| at <= webhook.input.now)
+                || webhook.news_at(alert).is_some_and(|at| at <= webhook.input.now)
                 || webhook.input.policy.send_resolved && webhook.is_resolved(alert)
         }
         AlertPhase::Announcing | AlertPhase::Resolving | AlertPhase::Resolved => false,
@@ -184,7 +183,7 @@ fn changes(webhook: &WebhookState<'_>) -> HashMap<String, Event> {
     // A whole message that is sent anyway includes the present number of the storm.
     let is_whole = refusal::part_size(webhook) == usize::MAX && included.iter().all(|alert| alert.refused_at.is_none());
     let storm = webhook.status.storm.as_ref();
-    let storm = storm.filter(|storm| is_whole && storm.refused_at.is_none() && storm::has_changed(webhook, storm));
+    let storm = storm.filter(|storm| is_whole && storm.refused_at.is_none() && webhook.has_changed(storm));
     events(webhook, included.into_iter().chain(storm))
 }
 
@@ -216,7 +215,7 @@ fn events<'a>(webhook: &WebhookState<'_>, alerts: impl IntoIterator<Item = &'a A
 /// Updates the number of a storm that is announced, and takes back the announcements that do not fit into one message. The
 /// incidents' texts may be longer than at the previous attempt.
 fn prepare(webhook: &mut WebhookState<'_>) {
-    let overflow = storm::overflow(webhook);
+    let overflow = webhook.present_overflow();
     let storm = webhook.status.storm.as_mut().filter(|storm| storm.phase == AlertPhase::Announcing);
     if let Some(storm) = storm.filter(|_| overflow.count > 0) {
         storm.overflow = Some(overflow);
@@ -260,7 +259,7 @@ fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
         };
         timer.is_due(elapses_at(since, duration));
         timer.is_due(refusal::retry_at(&webhook.status, alert));
-        timer.is_due(storm::news_at(webhook, alert));
+        timer.is_due(webhook.news_at(alert));
     }
     for at in muted::wakes_at(webhook) {
         timer.is_due(at);

@@ -7,7 +7,6 @@ use super::{
     lifecycle::Event,
     muted, refusal, retry, sanitize,
     state::{WebhookState, is_listed, labels},
-    storm,
     times::{has_elapsed, later, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, Cause, MessageKind};
@@ -137,7 +136,7 @@ impl WebhookState<'_> {
 
     /// The same for the storm. `left` incidents were in a storm that was not sent, and are tracked one by one or held back now.
     fn step_storm(&mut self, left: usize) {
-        let overflow = storm::overflow(self);
+        let overflow = self.present_overflow();
         let Some(mut storm) = self.status.storm.take() else {
             if overflow.count > 0 {
                 let since = whole_seconds(self.input.now);

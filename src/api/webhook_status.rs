@@ -313,7 +313,7 @@ pub struct AlertStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub members: Vec<String>,
-    /// The incidents that a storm stands for; absent for other alerts. A storm is stored as a [`StormStatus`].
+    /// The incidents that a storm stands for; absent for other alerts. A storm is stored in a shorter form.
     #[serde(skip)]
     pub overflow: Option<Overflow>,
 }

@@ -162,7 +162,9 @@ impl WebhookQueue {
         }
         self.stage = Stage::Idle;
         self.convert_receiver();
-        let Step { state, message, wake } = step(&self.base, &self.step_input(input));
+        let step_input = self.step_input(input);
+        let is_decided = step_input.object.incidents_known;
+        let Step { state, message, wake } = step(&self.base, &step_input);
         self.wake = wake;
         if message.is_some() && !self.may_use_secrets(now) {
             return self.read_secrets();
@@ -175,6 +177,8 @@ impl WebhookQueue {
                 self.stage = Stage::Sending(message.id.clone());
                 Action::Send(Box::new(message))
             }
+            // Nothing was decided that is to be stored.
+            None if !is_decided => Action::Wait,
             send => {
                 self.stage = Stage::Decided(Box::new(Decision { state, send }));
                 Action::Wait

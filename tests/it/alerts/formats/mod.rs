@@ -70,7 +70,7 @@ impl Scenario {
     }
 
     fn without_cause(mut self) -> Self {
-        self.sim.end_common_causes();
+        self.sim.play("*=");
         self
     }
 
@@ -130,7 +130,7 @@ fn cases(format: WebhookFormat) -> Vec<(&'static str, Notification)> {
     };
     let common = || {
         let mut scenario = Scenario::of(format);
-        scenario.sim.start_with_cause(0..3, 7);
+        scenario.sim.play("+0..3 *=7");
         scenario
     };
     let mut names = several();

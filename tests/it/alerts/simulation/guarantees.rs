@@ -3,27 +3,18 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, Event, Simulation, accepted, key, webhook};
+use super::{Simulation, key, played, webhook};
 use orchestr::{
     alerts::{IncidentMemory, NotificationPolicy},
-    api::{Match, MessageKind, WebhookFormat},
+    api::{Match, WebhookFormat},
 };
 
 #[test]
 fn resolves_incidents_of_deleted_owners_within_seconds() {
     for format in [WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = Simulation::new(format);
-        for _ in 0..8 {
-            sim.start(1);
-            sim.advance(40);
-            sim.end(1);
-            sim.advance(20);
-        }
-        sim.start(1);
-        sim.advance(40);
+        let mut sim = played(format, &("+1 40s -1 20s ".repeat(8) + "+1 40s"));
         let before = sim.now;
-        sim.apply(&Event::Deleted(1));
-        sim.advance(10);
+        sim.play("x1 0s 10s");
         let end = sim.attempts.iter().rev().find(|attempt| !attempt.resolved.is_empty()).unwrap();
         assert!(end.at.duration_since(before).as_secs() <= 7, "{format:?}: {:?}", end.at.duration_since(before));
     }
@@ -33,16 +24,13 @@ fn resolves_incidents_of_deleted_owners_within_seconds() {
 fn an_alert_lasts_while_a_pod_of_its_namespace_is_unclear() {
     for format in [WebhookFormat::Generic, WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager]
     {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(60);
+        let mut sim = played(format, "+1 60s");
         sim.unclear.insert(key(1));
-        sim.end(1);
-        sim.advance(1_000);
-        assert!(sim.attempts.iter().all(|attempt| attempt.resolved.is_empty()), "{format:?}");
+        sim.play("-1 1000s");
+        assert_eq!(sim.book(0), "30 +1", "{format:?}");
         sim.unclear.clear();
-        sim.advance(60);
-        assert!(sim.attempts.iter().any(|attempt| !attempt.resolved.is_empty()), "{format:?}");
+        sim.play("60s");
+        assert_eq!(sim.said(1), "-1", "{format:?}");
     }
 }
 
@@ -50,29 +38,10 @@ fn an_alert_lasts_while_a_pod_of_its_namespace_is_unclear() {
 fn keeps_alerts_firing_for_30_s_and_for_5_minutes_at_most() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.policy.after = Duration::from_secs(600);
-    sim.start(1);
-    sim.advance(700);
-    assert_eq!(accepted(&sim).len(), 1);
-    let held = |sim: &mut Simulation| {
-        let before = (sim.now, accepted(sim).len());
-        sim.end(1);
-        while accepted(sim).len() == before.1 {
-            sim.advance(1);
-        }
-        sim.now.duration_since(before.0).as_secs()
-    };
-    assert_eq!(held(&mut sim), 30, "`after` delays the start only");
-
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    for _ in 0..30 {
-        sim.start(1);
-        sim.advance(40);
-        sim.end(1);
-        sim.advance(20);
-    }
-    sim.start(1);
-    sim.advance(40);
-    assert_eq!(held(&mut sim), 300, "a flapping incident keeps firing longer");
+    sim.play("+1 700s -1 100s");
+    assert_eq!(sim.book(0), "600 +1 | 730 -1", "`after` delays the start only");
+    let sim = played(WebhookFormat::PagerDuty, &("+1 40s -1 20s ".repeat(30) + "+1 40s -1 400s"));
+    assert_eq!(sim.book(0), "30 +1 | 2140 -1", "a flapping incident keeps firing longer");
 }
 
 #[test]
@@ -82,7 +51,7 @@ fn keeps_alerts_alive_while_incidents_are_unknown() {
         sim.start(1);
         sim.advance(100);
         let before = sim.sent.len();
-        sim.apply(&Event::IncidentsKnown(false));
+        sim.play("unknown .");
         sim.usable = usable;
         sim.advance(20 * 60);
         let resent: Vec<_> = sim.sent[before..].iter().collect();
@@ -100,70 +69,45 @@ fn keeps_alerts_alive_while_incidents_are_unknown() {
 fn counts_incidents_that_end_while_the_webhook_is_unusable() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.usable = false;
-    sim.start(1);
-    sim.advance(60);
+    sim.play("+1 60s");
     assert!(sim.stored.next_attempt.is_none() && sim.stored.failures == 0, "nothing was tried");
-    sim.end(1);
-    sim.advance(600);
-    sim.start(2);
-    sim.advance(60);
+    sim.play("-1 10m +2 60s");
     assert_eq!((sim.attempts.len(), sim.stored.dropped), (0, 1));
     sim.usable = true;
-    sim.config += 1;
-    sim.advance(1);
-    assert_eq!(accepted(&sim).into_iter().map(|(_, _, started, _)| started).collect::<Vec<_>>(), [[key(2)]]);
+    sim.play("secret 1s");
+    assert_eq!(sim.said(0), "+2");
 }
 
 #[test]
 fn sends_firing_alerts_to_a_new_receiver() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Generic] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.start(2);
-        sim.advance(300);
-        let before = sim.sent.len();
-        sim.end(2);
-        sim.advance(10);
+        let mut sim = played(format, "+1 +2 5m");
+        let before = sim.book.len();
         // A new version of the Secret is not a new receiver.
-        sim.apply(&Event::SecretChanges);
-        sim.advance(10);
-        assert_eq!(sim.sent.len(), before, "{format:?}");
-        sim.receiver_number += 1;
-        sim.apply(&Event::SecretChanges);
-        sim.advance(60);
-        let started: Vec<_> =
-            sim.sent[before..].iter().flat_map(|sent| &sent.started).map(|alert| &alert.key).collect();
-        assert_eq!(started, [&key(1)], "{format:?}");
-        let resolved: Vec<_> =
-            sim.sent[before..].iter().flat_map(|sent| &sent.resolved).map(|alert| &alert.key).collect();
-        assert_eq!(resolved, [&key(2)], "{format:?}");
+        sim.play("-2 10s secret 10s");
+        assert_eq!(sim.book.len(), before, "{format:?}");
+        sim.play("receiver 60s");
+        let said = sim.said(before);
+        assert_eq!(said.replace(" | ", " "), "+1 -2", "{format:?}");
     }
 }
 
 #[test]
 fn retries_404_within_a_minute_and_then_every_two_minutes() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Fails;
-    sim.start(1);
-    sim.advance(100);
-    sim.receiver = Behaviour::AnswersNotFound;
+    let mut sim = played(WebhookFormat::Slack, "Fails +1 100s AnswersNotFound");
     let failures = sim.attempts.len();
     while sim.attempts.len() == failures {
         sim.advance(1);
     }
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(30);
-    assert_eq!(accepted(&sim).len(), 1, "one 404 after other failures");
+    sim.play("Accepts 30s");
+    assert_eq!(sim.said(0), "+1", "one 404 after other failures");
     assert_eq!((sim.stored.failures, sim.stored.refusals), (0, 0));
 
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::AnswersNotFound;
-    sim.start(1);
-    sim.advance(30 + 60);
+    let mut sim = played(WebhookFormat::Slack, "AnswersNotFound +1 90s");
     assert_eq!(sim.attempts.len(), 3, "three attempts within a minute");
-    sim.advance(59);
+    sim.play("59s");
     assert_eq!(sim.attempts.len(), 3, "then every minute or two");
-    sim.advance(60);
+    sim.play("60s");
     assert_eq!(sim.attempts.len(), 4);
 }
 
@@ -171,24 +115,17 @@ fn retries_404_within_a_minute_and_then_every_two_minutes() {
 fn continues_to_match_an_incident_whose_reason_changes() {
     for after in [0, 60] {
         let mut spec = webhook(WebhookFormat::Slack);
-        let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
-        spec.match_ = Some(Match { reasons: texts(&["Error"]), ..Match::default() });
+        spec.match_ = Some(Match { reasons: Some(vec!["Error".to_owned()]), ..Match::default() });
         let mut sim = Simulation::new(WebhookFormat::Slack);
         sim.policy = NotificationPolicy::new(0, &spec).unwrap();
         sim.policy.after = Duration::from_secs(after);
-        sim.start(1);
-        sim.apply(&Event::ReasonChanges(1, "Error"));
-        sim.advance(10);
-        sim.apply(&Event::ReasonChanges(1, "OOMKilled"));
-        sim.advance(600);
+        sim.play("+1 1:Error 10s 1:OOMKilled 10m");
         // Also after a restart of the operator, when only the status is known.
         sim.memory = IncidentMemory::default();
-        sim.advance(600);
-        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-        assert_eq!(kinds, [MessageKind::Firing], "after {after} s");
-        sim.end(1);
-        sim.advance(60);
-        assert_eq!(accepted(&sim).len(), 2);
+        sim.play("10m");
+        assert_eq!(sim.said(0), "+1", "after {after} s");
+        sim.play("-1 60s");
+        assert_eq!(sim.said(0), "+1 | -1");
     }
 }
 
@@ -201,7 +138,7 @@ fn counts_what_ends_while_waiting_for_space() {
     sim.advance(31);
     sim.active.clear();
     sim.advance(3_600);
-    let started: usize = accepted(&sim).iter().map(|(_, _, started, _)| started.len()).sum();
+    let started: usize = sim.sent.iter().map(|message| message.started.len()).sum();
     assert!((10..80).contains(&started), "{started}");
     assert_eq!(sim.stored.dropped, 80 - started as i64);
 }
@@ -210,7 +147,6 @@ fn counts_what_ends_while_waiting_for_space() {
 fn ignores_stopped_in_an_edited_status() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.stored.stopped = true;
-    sim.start(1);
-    sim.advance(60);
-    assert_eq!(sim.sent.len(), 1);
+    sim.play("+1 60s");
+    assert_eq!(sim.said(0), "+1");
 }

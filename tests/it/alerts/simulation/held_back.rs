@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{Simulation, key, rendered, rendered_text};
+use super::{Simulation, key, played, rendered, rendered_text};
 use orchestr::{
-    alerts::{Notification, Pacing},
+    alerts::Notification,
     api::{MessageKind, MutedStatus, WebhookFormat},
 };
 
@@ -32,37 +32,24 @@ fn annotations(message: &Notification, label: &str, value: &str) -> Vec<String> 
 
 #[test]
 fn alertmanager_is_sent_it_again_for_as_long_as_the_alert() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.silence("key1", 600);
-    sim.start(1);
-    sim.advance(60);
-    sim.end(1);
-    sim.advance(600);
-    sim.start(4);
-    sim.advance(60);
     // Another alert does not take it over.
-    sim.start(3);
-    sim.advance(600);
-    sim.end(4);
-    sim.advance(240);
+    let mut sim = played(WebhookFormat::Alertmanager, "silence:1:600 +1 60s -1 10m +4 60s +3 10m -4 4m");
     let own: Vec<String> = sim.sent.iter().flat_map(|message| annotations(message, "owner_name", "key4")).collect();
     assert!(own.len() >= 12 && own.iter().all(|text| text == ONE), "{own:?}");
     let other: Vec<String> = sim.sent.iter().flat_map(|message| annotations(message, "owner_name", "key3")).collect();
     assert!(other.len() >= 8 && other.iter().all(String::is_empty), "{other:?}");
     assert_eq!(sim.reports().len(), 1, "it is counted once");
     // It begins again as another alert.
-    sim.start(4);
-    sim.advance(120);
+    sim.play("+4 2m");
     assert_eq!(annotations(sim.sent.last().unwrap(), "owner_name", "key4"), [""]);
 }
 
 #[test]
 fn alertmanager_is_sent_it_again_with_a_storm() {
     let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.policy.pacing = Pacing { max_incidents: 0, ..sim.policy.pacing };
+    sim.policy.pacing.max_incidents = 0;
     sim.hold_back_two();
-    sim.add_storm(0..8);
-    sim.advance(600);
+    sim.play("+s0..8 10m");
     let own: Vec<String> =
         sim.sent.iter().flat_map(|message| annotations(message, "alertname", "OrchestrStorm")).collect();
     assert!(own.len() >= 9 && own.iter().all(|text| text == TWO), "{own:?}");
@@ -73,10 +60,9 @@ fn alertmanager_is_sent_it_again_with_a_storm() {
 fn a_message_about_a_storm_only_contains_it() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents: 0, ..sim.policy.pacing };
+        sim.policy.pacing.max_incidents = 0;
         sim.hold_back_two();
-        sim.add_storm(0..8);
-        sim.advance(60);
+        sim.play("+s0..8 60s");
         let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
         assert!(report.started.is_empty() && report.storm.is_some(), "{format:?}");
         let text = rendered_text(report, format);
@@ -90,8 +76,7 @@ fn a_message_about_a_common_cause_only_contains_it() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.hold_back_two();
-        sim.start_with_cause(0..3, 7);
-        sim.advance(60);
+        sim.play("+0..3 *=7 60s");
         let [report] = sim.reports()[..] else { panic!("{format:?}: {:?}", sim.sent) };
         assert_eq!(report.started.len(), 1, "{format:?}");
         let text = rendered_text(report, format);
@@ -107,40 +92,23 @@ fn a_message_about_a_common_cause_only_contains_it() {
 
 #[test]
 fn an_end_at_pagerduty_is_told_with_the_next_start() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.start(1);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::PagerDuty, "+1 60s");
     sim.hold_back_two();
-    sim.end(1);
-    sim.advance(60);
+    sim.play("-1 60s");
     assert_eq!((sim.sent.last().unwrap().kind, sim.reports().len()), (MessageKind::Resolved, 0));
-    sim.start(2);
-    sim.advance(60);
+    sim.play("+2 60s");
     assert_eq!(sim.reports().len(), 1);
     assert_eq!(sim.sent.last().unwrap().started[0].key, key(2));
 }
 
 #[test]
 fn an_incident_that_is_not_listed_and_flaps_is_counted_once() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.begin_quiet_hours(120);
-    sim.add_storm(0..40);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Slack, "quiet:120 +s0..40 60s");
     let muted = sim.stored.muted.clone().unwrap();
     assert_eq!((muted.count, muted.incidents.len(), muted.unlisted), (40, 16, 24));
-    for _ in 0..5 {
-        sim.active.remove("storm0039");
-        sim.advance(20);
-        sim.add_storm(39..40);
-        sim.advance(60);
-    }
-    sim.active.remove("storm0039");
-    sim.advance(20);
+    sim.play(&"-s39 20s +s39 60s ".repeat(5));
     // It returns for a moment, and is not due before it ends.
-    sim.add_storm(39..40);
-    sim.advance(20);
-    sim.active.remove("storm0039");
-    sim.advance(120);
+    sim.play("-s39 20s +s39 20s -s39 2m");
     let muted = sim.stored.muted.clone().unwrap();
     assert_eq!((muted.count, muted.ended, muted.unlisted_ended), (39, 1, 0));
 }
@@ -151,22 +119,15 @@ proptest! {
     /// 40 incidents, most of which are not listed, end for less than 30 s, return until they are due, and end at last.
     #[test]
     fn counts_each_incident_once(flaps in prop::collection::vec((0..40_u32, 1..25_u64, 35..90_u64), 0..30)) {
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.begin_quiet_hours(240);
-        sim.add_storm(0..40);
-        sim.advance(60);
+        let mut sim = played(WebhookFormat::Slack, "quiet:240 +s0..40 60s");
         for (number, gone, present) in flaps {
-            sim.active.remove(&format!("storm{number:04}"));
-            sim.advance(gone);
-            sim.add_storm(number..number + 1);
-            sim.advance(present);
+            sim.play(&format!("-s{number} {gone}s +s{number} {present}s"));
         }
         let ended = |sim: &Simulation| sim.stored.muted.as_ref().map_or(0, |muted| muted.ended);
         prop_assert_eq!(ended(&sim), 0, "none has ended");
-        sim.active.clear();
-        sim.advance(60);
+        sim.play("-* 60s");
         prop_assert_eq!(ended(&sim), 40);
-        sim.advance(4 * 60 * 60);
+        sim.play("4h");
         prop_assert!(sim.sent.is_empty() && sim.stored.alerts.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use orchestr::{
     },
     api::{
         AlertPhase, AlertStatus, CustomRequest, GoDuration, MessageKind, NamespacedName, Owner, ProblemKind,
-        SecretKeyRef, SecretKeySource, Severity, Webhook, WebhookFormat, WebhookStatus,
+        SecretKeyRef, SecretKeySource, Webhook, WebhookFormat, WebhookStatus,
     },
 };
 
@@ -37,6 +37,7 @@ mod repetitions;
 mod resending;
 mod returning;
 mod scenarios;
+mod script;
 mod storms;
 mod tenants;
 mod unstored;
@@ -44,6 +45,7 @@ mod unstored;
 use mutes::Mutes;
 pub(super) use receiver::Behaviour;
 use receiver::{Attempt, accepted, ok};
+use script::played;
 
 /// The key that PagerDuty's messages contain.
 pub(super) const KEY: &str = "R012345678901234567890123456789A";
@@ -58,34 +60,6 @@ enum CrashPoint {
     Recording,
 }
 
-#[derive(Clone, Debug)]
-enum Event {
-    Starts(u8),
-    Ends(u8),
-    /// The incident ends, and its owner has no pods left.
-    Deleted(u8),
-    ReasonChanges(u8, &'static str),
-    SeverityChanges(u8, Severity),
-    /// The operator is restarted: only the status is known.
-    Restarts,
-    /// The incident has another common cause from now on, or none.
-    CauseChanges(u8, Option<u8>),
-    /// Whether the current incidents are known. They are not during an outage of the API server.
-    IncidentsKnown(bool),
-    SecondsPass(u16),
-    ReceiverChanges(Behaviour),
-    Crash(CrashPoint),
-    SecretChanges,
-    /// Another URL.
-    ReceiverReplaced,
-    StatusWiped,
-    /// Alerts about the owner of the incident are silenced for this many seconds.
-    Silenced(u8, u16),
-    /// Quiet hours begin, and last for this many minutes.
-    QuietHoursBegin(u16),
-    MutesRemoved,
-}
-
 pub(super) struct Simulation {
     pub source: Source,
     pub policy: NotificationPolicy,
@@ -98,6 +72,8 @@ pub(super) struct Simulation {
     custom: BTreeMap<String, Incident>,
     /// The messages that the receiver accepted.
     pub sent: Vec<Notification>,
+    /// The same in words, see [`script`].
+    book: Vec<String>,
     memory: IncidentMemory,
     deleted: BTreeSet<String>,
     /// The keys of incidents in namespaces with a pod that cannot be judged.
@@ -174,6 +150,7 @@ impl Simulation {
             causes: BTreeMap::new(),
             custom: BTreeMap::new(),
             sent: Vec::new(),
+            book: Vec::new(),
             memory: IncidentMemory::default(),
             deleted: BTreeSet::new(),
             unclear: BTreeSet::new(),
@@ -277,6 +254,11 @@ impl Simulation {
         self.with_input(|input| last_messages(&self.stored, input, Farewell::ObjectDeleted, &|_| false))
     }
 
+    /// The IDs of all messages that were attempted.
+    fn ids(&self) -> BTreeSet<&str> {
+        self.attempts.iter().map(|attempt| attempt.id.as_str()).collect()
+    }
+
     fn is_due(&self, since: Timestamp) -> bool {
         since.checked_add(self.policy.after).unwrap() <= self.now
     }
@@ -300,43 +282,6 @@ impl Simulation {
     pub fn restart(&mut self) {
         let stored = Arc::new(self.stored.clone());
         (self.memory, self.last_sent) = (IncidentMemory::restored(&[stored], self.now), None);
-    }
-
-    fn apply(&mut self, event: &Event) {
-        match event {
-            Event::Starts(number) => self.start(*number),
-            Event::Ends(number) => self.end(*number),
-            Event::Deleted(number) => {
-                self.end(*number);
-                self.deleted.insert(key(*number));
-            }
-            Event::ReasonChanges(number, reason) => {
-                let now = self.incidents().into_iter().find(|incident| incident.key == key(*number));
-                self.custom.extend(now.map(|now| (now.key.to_string(), Incident { reason: (*reason).into(), ..now })));
-            }
-            Event::SeverityChanges(number, severity) => self.set_ownership(*number, *severity, ""),
-            Event::Restarts => self.restart(),
-            Event::CauseChanges(number, Some(cause)) => _ = self.causes.insert(key(*number), *cause),
-            Event::CauseChanges(number, None) => _ = self.causes.remove(&key(*number)),
-            Event::IncidentsKnown(known) => self.incidents_known = *known,
-            Event::SecondsPass(seconds) => return self.advance(u64::from(*seconds)),
-            Event::ReceiverChanges(receiver) => self.receiver = *receiver,
-            Event::Crash(at) => self.crash = Some(*at),
-            Event::SecretChanges => self.config += 1,
-            Event::ReceiverReplaced => {
-                self.interrupted = None;
-                (self.receiver_number, self.config) = (self.receiver_number + 1, self.config + 1);
-            }
-            Event::StatusWiped => {
-                self.interrupted = None;
-                self.stored = WebhookStatus::default();
-                self.last_sent = None;
-            }
-            Event::Silenced(number, seconds) => self.silence(&key(*number), u64::from(*seconds)),
-            Event::QuietHoursBegin(minutes) => self.begin_quiet_hours(*minutes),
-            Event::MutesRemoved => self.remove_mutes(),
-        }
-        self.run();
     }
 
     /// Advances the time, and runs the operator at each time at which it must decide again.

@@ -4,12 +4,13 @@ use jiff::{Timestamp, tz::TimeZone};
 use proptest::prelude::*;
 
 use super::{
-    Behaviour, Event, KEYS, Simulation, accepted, key,
-    properties::{event, format},
+    KEYS, Simulation, accepted, key, played,
+    properties::{event, format, is_receiver},
     rendered_text,
+    storms::storm_of_eight,
 };
 use orchestr::{
-    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification, Pacing},
+    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification},
     api::{AlertPhase, MessageKind, MuteMatch, MutedStatus, QuietHours, Severity, Silence, WebhookFormat},
 };
 
@@ -48,9 +49,8 @@ impl Simulation {
         self.update_mute_rules();
     }
 
-    pub(super) fn set_severity(&mut self, number: u8, severity: Severity) {
-        let current = self.incidents().into_iter().find(|incident| incident.key == key(number));
-        self.custom.extend(current.map(|current| (current.key.to_string(), Incident { severity, ..current })));
+    fn set_severity(&mut self, number: u8, severity: Severity) {
+        self.change(&key(number), |incident| Incident { severity, ..incident });
     }
 
     fn update_mute_rules(&mut self) {
@@ -126,7 +126,7 @@ impl Simulation {
     }
 
     /// How many incidents are known to have begun and ended while they were held back.
-    fn ended_while_muted(&self) -> i64 {
+    pub(super) fn ended_while_muted(&self) -> i64 {
         let reported: u64 = self.sent.iter().map(|message| message.ended_while_muted).sum();
         self.muted().ended + i64::try_from(reported).unwrap()
     }
@@ -135,22 +135,16 @@ impl Simulation {
 #[test]
 fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.silence("key1", 600);
-        sim.start(1);
-        sim.start(2);
-        sim.advance(300);
-        let sent: Vec<_> = accepted(&sim).into_iter().flat_map(|(_, _, started, _)| started).collect();
-        assert_eq!(sent, [key(2)], "{format:?}");
+        let mut sim = played(format, "silence:1:600 +1 +2 5m");
+        assert_eq!(sim.book(0), "30 +2", "{format:?}");
         let muted = sim.muted();
         assert_eq!((muted.count, muted.ended, muted.by.as_str()), (1, 0, "silence s0"));
         assert_eq!(muted.until.unwrap().0.to_string(), "2026-07-01T10:10:00Z");
         assert_eq!(muted.incidents[0].key, key(1));
         // A restarted operator continues.
         sim.memory = IncidentMemory::default();
-        sim.advance(400);
-        let sent: Vec<_> = accepted(&sim).into_iter().filter(|(_, _, started, _)| *started == [key(1)]).collect();
-        assert_eq!(sent, [(600, MessageKind::Firing, vec![key(1)], vec![])], "{format:?}");
+        sim.play("400s");
+        assert_eq!(sim.book(1), "600 +1", "{format:?}");
         assert_eq!(sim.stored.muted, None, "{format:?}");
     }
 }
@@ -158,62 +152,31 @@ fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
 #[test]
 fn counts_what_began_and_ended_while_held_back() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.silence("*", 600);
-        sim.start(1);
-        sim.start(2);
-        sim.advance(60);
-        sim.end(1);
         // An incident that returns soon has not ended.
-        sim.end(2);
-        sim.advance(20);
-        sim.start(2);
-        sim.advance(100);
-        sim.end(2);
-        sim.advance(100);
-        sim.start(3);
-        sim.end(3);
-        sim.advance(100);
+        let mut sim = played(format, "silence:*:600 +1 +2 60s -1 -2 20s +2 100s -2 100s +3 -3 100s");
         assert_eq!((sim.muted().count, sim.muted().ended, sim.sent.len()), (0, 2, 0), "{format:?}");
-        sim.advance(1_000);
+        sim.play("1000s");
         assert_eq!((sim.sent.len(), sim.muted().ended), (0, 2), "{format:?}: nothing else is sent");
-        sim.start(4);
-        sim.advance(60);
+        sim.play("+4 60s");
         let message = sim.sent.iter().find(|message| message.kind == MessageKind::Firing).unwrap();
         assert_eq!(message.ended_while_muted, 2, "{format:?}");
         let text = rendered_text(message, format);
         assert!(text.contains("2 problems began and ended while they were held back"), "{format:?}: {text}");
         assert_eq!(sim.stored.muted, None, "{format:?}");
-        sim.end(4);
-        sim.advance(600);
+        sim.play("-4 10m");
         assert_eq!(sim.ended_while_muted(), 2, "{format:?}: they are counted once");
     }
 }
 
 #[test]
 fn counts_an_incident_that_returns_for_a_moment() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.silence("*", 600);
-    sim.start(1);
-    sim.advance(40);
-    sim.end(1);
-    sim.start(1);
-    sim.advance(10);
-    sim.end(1);
-    sim.advance(60);
+    let sim = played(WebhookFormat::Slack, "silence:*:600 +1 40s -1 +1 10s -1 60s");
     assert_eq!((sim.muted().count, sim.muted().ended), (0, 1));
 }
 
 #[test]
 fn says_how_many_problems_are_held_back() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.start(1);
-    sim.advance(60);
-    sim.silence("*", 3_600);
-    sim.start(2);
-    sim.advance(60);
-    sim.end(1);
-    sim.advance(60);
+    let sim = played(WebhookFormat::Slack, "+1 60s silence:*:3600 +2 60s -1 60s");
     let message = sim.sent.last().unwrap();
     assert_eq!((message.kind, message.muted, message.unsent), (MessageKind::Resolved, 1, 0));
     assert!(!message.is_all_clear());
@@ -224,25 +187,14 @@ fn says_how_many_problems_are_held_back() {
 #[test]
 fn sends_the_end_of_an_alert_while_it_is_muted() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(60);
-        sim.silence("*", 7_200);
-        sim.begin_quiet_hours(120);
-        sim.advance(60);
-        sim.end(1);
-        sim.advance(40);
-        assert!(sim.attempts.iter().any(|attempt| attempt.resolved == [key(1)]), "{format:?}");
+        let sim = played(format, "+1 60s silence:*:7200 quiet:120 60s -1 40s");
+        assert_eq!(sim.said(0), "+1 | -1", "{format:?}");
     }
 }
 
 #[test]
 fn keeps_alerts_at_alertmanager_alive_while_they_are_muted() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.start(1);
-    sim.advance(60);
-    sim.silence("*", 3_600);
-    sim.advance(3_600);
+    let sim = played(WebhookFormat::Alertmanager, "+1 60s silence:*:3600 1h");
     let times: Vec<_> = accepted(&sim).into_iter().map(|(at, ..)| at).collect();
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= 60) && times.len() > 55, "{times:?}");
     assert!(sim.sent.iter().all(|sent| sent.resolved.is_empty()));
@@ -250,203 +202,114 @@ fn keeps_alerts_at_alertmanager_alive_while_they_are_muted() {
 
 #[test]
 fn a_muted_alert_survives_a_change_of_the_receiver() {
-    for (format, mutes, lasts) in WebhookFormat::ALL
-        .into_iter()
-        .flat_map(|format| [(format, true, true), (format, true, false), (format, false, true)])
-    {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(100);
-        if mutes {
-            sim.silence("*", 7_200);
-        }
+    for format in WebhookFormat::ALL {
         // Its incident returns after the change.
-        sim.end(1);
-        sim.advance(1);
-        let before = sim.sent.len();
-        sim.receiver_number += 1;
-        sim.run();
-        sim.start(1);
-        sim.advance(6_000);
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
-        assert_eq!((firing, sim.muted().count), (1, 0), "{format:?}");
-        let changes = |sim: &Simulation| -> Vec<_> {
-            let sent = accepted(sim).into_iter().skip(before).filter(|(_, kind, ..)| *kind != MessageKind::Resend);
-            sent.map(|(_, _, started, resolved)| (started, resolved)).collect()
-        };
-        if !mutes {
-            assert_eq!(changes(&sim)[0], (vec![key(1)], vec![]), "{format:?}");
-            continue;
+        let sim = played(format, "+1 100s -1 1s receiver 0s +1 100m");
+        assert_eq!(sim.said(1).split(" | ").next(), Some("+1"), "{format:?}");
+        for (then, expected) in [("2000s", "+1"), ("-1 2m", "-1")] {
+            let mut sim = played(format, "+1 100s silence:*:7200 -1 1s");
+            let before = sim.sent.len();
+            sim.play("receiver 0s +1 100m");
+            assert_eq!((sim.firing(), sim.muted().count, sim.said(1).as_str()), (1, 0, ""), "{format:?}");
+            if format == WebhookFormat::Alertmanager {
+                let resent = sim.sent[before..].iter().filter(|message| message.ongoing.len() == 1).count();
+                assert!(resent >= 100, "{resent} messages");
+            }
+            sim.play(then);
+            assert_eq!((sim.said(1).as_str(), sim.ended_while_muted()), (expected, 0), "{format:?}");
         }
-        assert_eq!(changes(&sim), [], "{format:?}");
-        if format == WebhookFormat::Alertmanager {
-            let resent = sim.sent[before..].iter().filter(|message| message.ongoing.len() == 1).count();
-            assert!(resent >= 100, "{resent} messages");
-        }
-        let expected = if lasts {
-            sim.advance(2_000);
-            (vec![key(1)], vec![])
-        } else {
-            sim.end(1);
-            sim.advance(120);
-            (vec![], vec![key(1)])
-        };
-        assert_eq!((changes(&sim), sim.ended_while_muted()), (vec![expected], 0), "{format:?}");
     }
 }
 
 #[test]
 fn a_muted_storm_survives_a_change_of_the_receiver() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        for lasts in [true, false] {
-            let mut sim = Simulation::new(format);
-            sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-            sim.add_storm(0..10);
-            sim.advance(60);
-            assert_eq!(sim.storm, 8, "{format:?}");
-            sim.begin_quiet_hours(60);
-            sim.receiver_number += 1;
-            sim.advance(1_800);
+        for (then, expected) in [("40m", 8), ("-* 40m", 0)] {
+            let mut sim = storm_of_eight(format);
+            sim.play("quiet:60 receiver 30m");
             assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.phase), Some(AlertPhase::Firing), "{format:?}");
             let before = sim.sent.len();
-            if !lasts {
-                sim.active.clear();
-            }
-            sim.advance(2_400);
-            let storms = sim.sent[before..].iter().filter(|message| message.kind != MessageKind::Resend);
-            let storms: Vec<u64> = storms.filter_map(|message| Some(message.storm.as_ref()?.count)).collect();
-            assert_eq!(storms, [if lasts { 8 } else { 0 }], "{format:?}");
-            assert_eq!(sim.ended_while_muted(), 0, "{format:?}");
+            sim.play(then);
+            assert_eq!((sim.storms(before), sim.ended_while_muted()), (vec![expected], 0), "{format:?}");
         }
     }
 }
 
 #[test]
 fn repeats_a_muted_alert_when_the_silence_ends() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(3_000);
-        sim.silence("key1", 6_000);
-        sim.advance(9_000);
-        let sent: Vec<_> = accepted(&sim).into_iter().map(|(at, kind, ..)| (at, kind)).collect();
-        assert_eq!(sent, [(30, MessageKind::Firing), (9_000, MessageKind::Repeat)], "{format:?}");
+    for (format, repeated) in [(WebhookFormat::Slack, "9000 repeat"), (WebhookFormat::PagerDuty, "9000 repeat +1")] {
+        let sim = played(format, "+1 3000s silence:1:6000 9000s");
+        assert_eq!(sim.book(1), repeated);
     }
 }
 
 #[test]
 fn withdraws_a_repetition_unsent_before_the_silence() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(60);
-        sim.receiver = Behaviour::Unreachable;
-        sim.advance(3_600);
+        let mut sim = played(format, "+1 60s Unreachable 1h");
         assert!(sim.stored.pending.is_some());
-        sim.silence("key1", 3_600);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(3_000);
-        assert_eq!((accepted(&sim).len(), sim.stored.pending.as_ref()), (1, None), "{format:?}");
-        sim.advance(900);
-        assert_eq!(accepted(&sim).len(), 2, "{format:?}");
+        sim.play("silence:1:3600 Accepts 3000s");
+        assert_eq!((sim.book.len(), sim.stored.pending.as_ref()), (1, None), "{format:?}");
+        sim.play("15m");
+        assert_eq!(sim.book.len(), 2, "{format:?}");
     }
 }
 
 #[test]
 fn holds_back_an_announcement_unsent_before_the_silence() {
-    for (receiver, announced) in [(Behaviour::Unreachable, 0), (Behaviour::AcceptsWithoutAnswering, 1)] {
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.receiver = receiver;
-        sim.start(1);
-        sim.advance(31);
-        sim.silence("key1", 3_600);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(1_800);
+    for (receiver, announced) in [("Unreachable", 0), ("AcceptsWithoutAnswering", 1)] {
+        let mut sim = played(WebhookFormat::Slack, &format!("{receiver} +1 31s silence:1:3600 Accepts 30m"));
         let history = sim.history(&key(1));
-        assert_eq!(history.len(), announced, "{receiver:?}: only what may have been delivered is sent again");
-        assert_eq!(sim.muted().count, 1 - i64::try_from(announced).unwrap(), "{receiver:?}");
-        sim.advance(1_900);
-        assert_eq!(sim.history(&key(1)).len(), 1, "{receiver:?}");
-        assert_eq!(sim.stored.dropped, 0);
+        assert_eq!(history.len(), announced, "{receiver}: only what may have been delivered is sent again");
+        assert_eq!(sim.muted().count, 1 - i64::try_from(announced).unwrap(), "{receiver}");
+        sim.play("1900s");
+        assert_eq!((sim.history(&key(1)).len(), sim.stored.dropped), (1, 0), "{receiver}");
     }
 }
 
 #[test]
 fn a_message_without_announcements_says_what_is_resolved() {
     for format in [WebhookFormat::Slack, WebhookFormat::Generic] {
-        let mut sim = Simulation::new(format);
-        sim.start(2);
-        sim.advance(60);
-        sim.receiver = Behaviour::Unreachable;
-        sim.end(2);
-        sim.start(1);
-        sim.advance(32);
+        let mut sim = played(format, "+2 60s Unreachable -2 +1 32s");
         let pending = sim.stored.pending.as_ref().map(|pending| pending.kind);
         assert_eq!(pending, Some(MessageKind::Firing), "{format:?}");
-        sim.begin_quiet_hours(60);
-        let before = sim.sent.len();
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(600);
-        let changes = sim.sent[before..].iter().filter(|message| message.kind != MessageKind::Resend);
-        let changes: Vec<_> = changes.map(|sent| (sent.kind, sent.started.len(), sent.resolved.len())).collect();
-        assert_eq!(changes, [(MessageKind::Resolved, 0, 1)], "{format:?}");
+        sim.play("quiet:60 Accepts 10m");
+        assert_eq!((sim.said(1).as_str(), sim.sent.last().unwrap().kind), ("-2", MessageKind::Resolved), "{format:?}");
     }
 }
 
 #[test]
 fn an_incident_that_ended_before_it_could_be_sent_is_held_back() {
-    for numbers in [1..2, 1..4] {
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.start(0);
-        sim.advance(20);
+    for (started, ended, count) in [("+1 1=7", "-1", 1), ("+1..4 1..4=7", "-1..4", 3)] {
         // They are due 20 s after the first message, and wait for the next.
-        sim.start_with_cause(numbers.clone(), 7);
-        sim.advance(32);
-        assert_eq!(sim.stored.alerts.last().map(|alert| alert.phase), Some(AlertPhase::Queued), "{numbers:?}");
-        numbers.clone().for_each(|number| sim.end(number));
-        sim.advance(2);
-        sim.begin_quiet_hours(60);
-        sim.advance(1_800);
-        let count = i64::try_from(numbers.len()).unwrap();
-        assert_eq!((sim.sent.len(), sim.muted().ended, sim.stored.dropped), (1, count, 0), "{numbers:?}");
+        let mut sim = played(WebhookFormat::Slack, &format!("+0 20s {started} 32s"));
+        assert_eq!(sim.stored.alerts.last().map(|alert| alert.phase), Some(AlertPhase::Queued), "{started}");
+        sim.play(&format!("{ended} 2s quiet:60 30m"));
+        assert_eq!((sim.sent.len(), sim.muted().ended, sim.stored.dropped), (1, count, 0), "{started}");
     }
 }
 
 #[test]
 fn incidents_pass_quiet_hours_once_they_are_critical() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.begin_quiet_hours(60);
-    sim.start(1);
-    sim.start(2);
+    let mut sim = played(WebhookFormat::PagerDuty, "quiet:60 +1 +2");
     sim.set_severity(1, Severity::Critical);
-    sim.advance(300);
+    sim.play("5m");
     sim.set_severity(2, Severity::Critical);
-    sim.run();
-    sim.start(3);
-    sim.advance(3_310);
-    let sent: Vec<_> = accepted(&sim).into_iter().map(|(at, _, started, _)| (at, started)).collect();
-    assert_eq!(sent, [(30, vec![key(1)]), (300, vec![key(2)]), (3_600, vec![key(3)])]);
+    sim.play("0s +3 3310s");
+    assert_eq!(sim.book(0), "30 +1 | 300 +2 | 3600 +3");
 }
 
 #[test]
 fn announces_when_a_silence_is_removed() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.silence("*", 86_400);
-    sim.start(1);
-    sim.advance(600);
-    sim.apply(&Event::MutesRemoved);
-    assert_eq!(accepted(&sim).into_iter().map(|(at, ..)| at).collect::<Vec<_>>(), [600]);
+    assert_eq!(played(WebhookFormat::Slack, "silence:*:86400 +1 10m unmute 0s").book(0), "600 +1");
 }
 
 #[test]
 fn holds_back_a_common_cause_only_if_all_of_its_incidents_are() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.silence("*", 600);
-        sim.start_with_cause(0..3, 7);
-        sim.advance(300);
+        let mut sim = played(format, "silence:*:600 +0..3 *=7 5m");
         assert_eq!((sim.sent.len(), sim.muted().count), (0, 3), "{format:?}");
-        sim.start_with_cause(3..4, 7);
+        sim.play("+3 3=7");
         sim.mutes.silences = (0..3).map(|number| (key(number), sim.now + jiff::SignedDuration::from_mins(5))).collect();
         sim.update_mute_rules();
         sim.advance(60);
@@ -461,41 +324,24 @@ fn holds_back_a_common_cause_only_if_all_of_its_incidents_are() {
 
 #[test]
 fn counts_more_incidents_than_the_status_lists() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.begin_quiet_hours(60);
-    sim.add_storm(0..40);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Slack, "quiet:60 +s0..40 60s");
     assert_eq!((sim.muted().count, sim.muted().incidents.len()), (40, 16));
-    sim.active.retain(|key, _| key.as_str() < "storm0010");
-    sim.advance(60);
+    sim.play("-s10..40 60s");
     assert_eq!((sim.muted().count, sim.muted().ended, sim.muted().incidents.len()), (10, 30, 10));
-    sim.advance(3_600);
-    assert_eq!(sim.sent[0].ended_while_muted, 30);
-    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
-    assert_eq!((firing, sim.stored.dropped), (10, 0));
+    sim.play("1h");
+    assert_eq!((sim.sent[0].ended_while_muted, sim.firing(), sim.stored.dropped), (30, 10, 0));
 }
 
 #[test]
 fn a_storm_that_was_sent_does_not_end_because_it_is_muted() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-        sim.add_storm(0..10);
-        sim.advance(60);
-        assert_eq!(sim.storm, 8, "{format:?}");
-        sim.begin_quiet_hours(120);
-        let kinds =
-            |sim: &Simulation| accepted(sim).into_iter().filter(|(_, kind, ..)| *kind != MessageKind::Resend).count();
-        let before = kinds(&sim);
-        sim.advance(600);
-        sim.add_storm(10..40);
-        sim.advance(3_000);
-        assert_eq!(kinds(&sim), before, "{format:?}: neither its end nor its growth is sent");
-        assert_eq!(sim.storm, 8, "{format:?}");
-        sim.advance(7_200);
+        let mut sim = storm_of_eight(format);
+        let before = sim.book.len();
+        sim.play("quiet:120 10m +s10..40 50m");
+        assert_eq!(sim.book.len(), before, "{format:?}: neither its end nor its growth is sent");
+        sim.play("2h");
         assert_eq!(sim.storm, 38, "{format:?}");
-        sim.active.clear();
-        sim.advance(900);
+        sim.play("-* 15m");
         assert_eq!((sim.storm, sim.stored.storm.is_none()), (0, true), "{format:?}");
     }
 }
@@ -503,31 +349,27 @@ fn a_storm_that_was_sent_does_not_end_because_it_is_muted() {
 #[test]
 fn an_unsent_storm_that_is_muted_is_not_dropped() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-    sim.receiver = Behaviour::Unreachable;
-    sim.add_storm(0..10);
-    sim.advance(31);
+    sim.policy.pacing.max_incidents = 2;
+    sim.play("Unreachable +s0..10 31s");
     assert!(sim.stored.storm.is_some());
-    sim.begin_quiet_hours(60);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
+    sim.play("quiet:60 Accepts 10m");
     assert_eq!((sim.sent.len(), sim.stored.dropped, sim.muted().count), (0, 0, 10));
     assert_eq!(sim.stored.storm, None);
-    sim.advance(3_600);
+    sim.play("1h");
     assert_eq!((sim.storm, sim.stored.dropped), (8, 0));
 }
 
-pub(super) fn mute() -> impl Strategy<Value = Event> {
+pub(super) fn mute() -> impl Strategy<Value = String> {
     prop_oneof![
-        3 => (0..KEYS, 1_u16..2_000).prop_map(|(key, seconds)| Event::Silenced(key, seconds)),
-        2 => (1_u16..60).prop_map(Event::QuietHoursBegin),
-        1 => Just(Event::MutesRemoved),
-        2 => (0..KEYS, prop_oneof![Just(Severity::Warning), Just(Severity::Critical)])
-            .prop_map(|(key, severity)| Event::SeverityChanges(key, severity)),
+        3 => (0..KEYS, 1_u16..2_000).prop_map(|(key, seconds)| format!("silence:{key}:{seconds} .")),
+        2 => (1_u16..60).prop_map(|minutes| format!("quiet:{minutes} .")),
+        1 => Just("unmute .".to_owned()),
+        2 => (0..KEYS, prop_oneof![Just("Warning"), Just("Critical")])
+            .prop_map(|(key, severity)| format!("{key}!{severity} .")),
     ]
 }
 
-fn events() -> impl Strategy<Value = Vec<Event>> {
+fn events() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(prop_oneof![4 => event(), 1 => mute()], 1..60)
 }
 
@@ -538,23 +380,11 @@ proptest! {
     #[test]
     fn every_incident_heard_starts_and_ends_once(format in format(), events in events()) {
         let mut sim = Simulation::new(format);
-        for event in &events {
-            sim.apply(event);
+        sim.live(&events);
+        for key in (0..KEYS).map(key) {
+            prop_assert_eq!(sim.check_history(&key), sim.active.contains_key(&key), "{}", key);
         }
-        sim.recover();
-        for number in 0..KEYS {
-            let (key, history) = (key(number), sim.history(&key(number)));
-            for (index, (_, starts)) in history.iter().enumerate() {
-                prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
-            }
-            let is_firing = history.last().is_some_and(|(_, starts)| *starts);
-            prop_assert_eq!(is_firing, sim.active.contains_key(&key), "{}: {:?}", key, history);
-        }
-        // What was due and is over was sent, or counted.
-        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
-        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
-        let counted = sim.stored.dropped + sim.ended_while_muted();
-        prop_assert!(i64::try_from(lost).unwrap() <= counted, "{} lost, {} counted", lost, counted);
+        sim.check_lost();
         prop_assert_eq!(sim.muted().count, 0);
         prop_assert!(sim.stored.pending.is_none() && sim.muted().incidents.is_empty());
     }
@@ -564,28 +394,20 @@ proptest! {
         format in format(),
         max_incidents in prop_oneof![Just(2_usize), Just(20)],
         events in prop::collection::vec(prop_oneof![
-            4 => event().prop_filter("the receiver works", |event| {
-                !matches!(event, Event::ReceiverChanges(_) | Event::Crash(_))
-            }),
+            4 => event().prop_filter("the receiver works", |event| !is_receiver(event) && !event.starts_with("crash")),
             1 => mute(),
-            1 => Just(Event::ReceiverReplaced),
+            1 => Just("receiver .".to_owned()),
         ], 1..60),
     ) {
         let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents, ..sim.policy.pacing };
-        for event in &events {
-            sim.apply(event);
-        }
-        sim.recover();
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing);
-        prop_assert!(firing.clone().all(|alert| alert.sent_at.is_some()), "unknown to the new receiver: {:?}", sim.stored);
-        prop_assert_eq!(firing.count() as u64 + sim.storm, sim.active.len() as u64);
-        for number in 0..KEYS {
-            sim.end(number);
-        }
-        sim.recover();
-        for number in 0..KEYS {
-            let (key, history) = (key(number), sim.history(&key(number)));
+        sim.policy.pacing.max_incidents = max_incidents;
+        sim.live(&events);
+        let mut firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing);
+        prop_assert!(firing.all(|alert| alert.sent_at.is_some()), "unknown to the new receiver: {:?}", sim.stored);
+        prop_assert_eq!(sim.firing() + sim.storm, sim.active.len() as u64);
+        sim.end_all();
+        for key in (0..KEYS).map(key) {
+            let history = sim.history(&key);
             let mut is_firing = false;
             for (_, starts) in &history {
                 prop_assert!(*starts || is_firing, "{}: {:?}", key, history);
@@ -593,29 +415,18 @@ proptest! {
             }
             prop_assert!(!is_firing, "{}: not resolved: {:?}", key, history);
         }
-        prop_assert_eq!(sim.storm, 0);
-        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
 
     #[test]
     fn storms_stay_exact_when_mutes_end(format in format(), events in events()) {
         let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-        for event in &events {
-            sim.apply(event);
-        }
-        sim.recover();
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
-        prop_assert!(firing <= 2);
-        prop_assert_eq!(firing + sim.storm, sim.active.len() as u64);
+        sim.policy.pacing.max_incidents = 2;
+        sim.live(&events);
+        prop_assert!(sim.firing() <= 2);
+        prop_assert_eq!(sim.firing() + sim.storm, sim.active.len() as u64);
         prop_assert!(sim.due_unsent.iter().all(|key| !sim.active.contains_key(key)), "{:?}", sim.due_unsent);
         prop_assert!(sim.due_unsent.is_empty() || sim.stored.dropped + sim.ended_while_muted() > 0);
-        for number in 0..KEYS {
-            sim.end(number);
-        }
-        sim.recover();
-        prop_assert_eq!(sim.storm, 0);
-        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
+        sim.end_all();
     }
 }
 
@@ -631,20 +442,12 @@ fn a_changed_reason_stays_silenced_after_a_failover() {
             ..Silence::default()
         };
         sim.mute_rules = MuteRules::new(&[silence], &[], &mut Vec::new());
-        sim.start(1);
-        sim.apply(&Event::ReasonChanges(1, "Error"));
-        sim.advance(60);
-        assert_eq!((sim.sent.len(), sim.muted().count), (0, 1), "{format:?}");
-        sim.apply(&Event::ReasonChanges(1, "OOMKilled"));
-        sim.advance(60);
-        for _ in 0..2 {
-            sim.restart();
-            sim.advance(600);
+        for script in ["+1 1:Error 60s", "1:OOMKilled 60s", "restart 10m", "restart 10m"] {
+            sim.play(script);
             assert_eq!((sim.sent.len(), sim.muted().count), (0, 1), "{format:?}: another replica leads");
         }
-        sim.advance(3_600);
-        let sent: Vec<_> = accepted(&sim).into_iter().flat_map(|(_, _, started, _)| started).collect();
-        assert_eq!(sent.first(), Some(&key(1)), "{format:?}: the silence has ended");
+        sim.play("1h");
+        assert!(sim.said(0).starts_with("+1"), "{format:?}: the silence has ended: {}", sim.said(0));
     }
 }
 
@@ -653,15 +456,9 @@ fn a_changed_reason_stays_silenced_after_a_failover() {
 fn a_new_receiver_is_sent_a_storm_that_was_empty_at_first() {
     for format in [WebhookFormat::Slack, WebhookFormat::Alertmanager] {
         let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-        for number in [3, 2, 4] {
-            sim.apply(&Event::Starts(number));
-        }
-        for event in [Event::SecondsPass(35), Event::Ends(4), Event::Starts(4), Event::ReceiverReplaced] {
-            sim.apply(&event);
-        }
+        sim.policy.pacing.max_incidents = 2;
+        sim.play("+3 0s +2 0s +4 0s 35s -4 0s +4 0s receiver 0s");
         sim.recover();
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
-        assert_eq!((firing, sim.storm, sim.active.len()), (2, 1, 3), "{format:?}");
+        assert_eq!((sim.firing(), sim.storm, sim.active.len()), (2, 1, 3), "{format:?}");
     }
 }

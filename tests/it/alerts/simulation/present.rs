@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, CrashPoint, Event, Simulation, accepted, key, rendered_text};
+use super::{Simulation, key, played, rendered_text};
 use orchestr::{
     alerts::{Incident, Notification},
     api::{Cause, MessageKind, WebhookFormat},
@@ -12,52 +12,34 @@ fn text(sim: &Simulation, message: &Notification) -> String {
     rendered_text(message, sim.policy.format)
 }
 
-/// What the receiver was sent: whether each message announces, and the incidents that started and are resolved.
-fn changes(sim: &Simulation) -> Vec<(MessageKind, Vec<String>, Vec<String>)> {
-    let all = accepted(sim).into_iter().filter(|(_, kind, ..)| *kind != MessageKind::Resend);
-    all.map(|(_, kind, started, resolved)| (kind, started, resolved)).collect()
-}
-
 #[test]
 fn names_no_incident_as_firing_that_has_ended() {
     for format in WebhookFormat::ALL.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
         let mut sim = Simulation::new(format);
         sim.policy.after = Duration::from_secs(5);
-        sim.start(1);
-        sim.start(2);
-        sim.advance(70);
+        sim.play("+1 +2 70s");
         let before = sim.sent.len();
-        sim.end(1);
-        sim.start(3);
-        sim.advance(20);
+        sim.play("-1 +3 20s");
         let sent: Vec<String> = sim.sent[before..].iter().map(|message| text(&sim, message)).collect();
         assert!(sent.iter().any(|text| text.contains(&key(2)) && text.contains(&key(3))), "{format:?}: {sent:?}");
         assert!(sent.iter().all(|text| !text.contains(&key(1))), "{format:?}: {sent:?}");
         let clear = sent.iter().any(|text| text.contains("Nothing is broken now"));
-        sim.advance(60);
-        let resolved: Vec<_> = changes(&sim).into_iter().flat_map(|(.., resolved)| resolved).collect();
-        assert_eq!((clear, resolved), (false, vec![key(1)]), "{format:?}: its end is sent when it does not return");
+        sim.play("60s");
+        assert!(!clear && sim.book(0).ends_with(" -1"), "{format:?}: its end is sent when it does not return");
     }
 }
 
 #[test]
 fn never_fires_an_incident_that_ended_before_its_turn() {
     for format in WebhookFormat::ALL {
-        for event in [Event::Ends(2), Event::Deleted(2)] {
+        for end in ["-2", "x2"] {
             let mut sim = Simulation::new(format);
             sim.policy.after = Duration::ZERO;
-            sim.start(1);
-            sim.advance(1);
-            sim.start(2);
-            sim.run();
-            sim.apply(&event);
-            sim.advance(200);
-            assert_eq!(changes(&sim), [(MessageKind::Firing, vec![key(1)], vec![])], "{format:?} {event:?}");
-            assert_eq!(sim.stored.dropped, 1, "{format:?} {event:?}");
+            sim.play(&format!("+1 1s +2 0s {end} 0s 200s"));
+            assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("+1", 1), "{format:?} {end}");
             // If it begins again, it is sent.
-            sim.start(2);
-            sim.advance(60);
-            assert_eq!(changes(&sim).len(), 2, "{format:?} {event:?}");
+            sim.play("+2 60s");
+            assert_eq!(sim.said(0), "+1 | +2", "{format:?} {end}");
         }
     }
 }
@@ -66,24 +48,19 @@ fn never_fires_an_incident_that_ended_before_its_turn() {
 fn never_fires_what_ended_while_the_receiver_failed() {
     for format in WebhookFormat::ALL {
         for (receiver, expected) in [
-            (Behaviour::Unreachable, vec![]),
-            (Behaviour::AnswersNotFound, vec![]),
+            ("Unreachable", ""),
+            ("AnswersNotFound", ""),
             // The receiver may have accepted the start, so the end is sent, but not the start.
-            (Behaviour::Fails, vec![(MessageKind::Resolved, vec![], vec![key(1)])]),
-            (Behaviour::AcceptsWithoutAnswering, vec![(MessageKind::Resolved, vec![], vec![key(1)])]),
+            ("Fails", "-1"),
+            ("AcceptsWithoutAnswering", "-1"),
         ] {
-            let mut sim = Simulation::new(format);
-            sim.receiver = receiver;
-            sim.start(1);
-            sim.advance(31);
-            let (attempts, before) = (sim.attempts.len(), changes(&sim).len());
-            assert!(attempts > 0, "{format:?} {receiver:?}");
-            sim.apply(&Event::Deleted(1));
-            sim.receiver = Behaviour::Accepts;
-            sim.advance(900);
+            let mut sim = played(format, &format!("{receiver} +1 31s"));
+            let (attempts, before) = (sim.attempts.len(), sim.book.len());
+            assert!(attempts > 0, "{format:?} {receiver}");
+            sim.play("x1 0s Accepts 15m");
             let later = sim.attempts[attempts..].iter().filter(|attempt| attempt.kind != MessageKind::Resend);
-            assert!(later.clone().all(|attempt| attempt.started.is_empty()), "{format:?} {receiver:?}");
-            assert_eq!(changes(&sim)[before..], expected, "{format:?} {receiver:?}");
+            assert!(later.clone().all(|attempt| attempt.started.is_empty()), "{format:?} {receiver}");
+            assert_eq!(sim.said(before), expected, "{format:?} {receiver}");
         }
     }
 }
@@ -93,41 +70,21 @@ fn an_incident_that_returns_before_its_turn_is_sent_once() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.policy.after = Duration::ZERO;
-        sim.start(1);
-        sim.advance(1);
-        sim.start(2);
-        sim.advance(1);
-        sim.end(2);
-        sim.advance(10);
-        sim.start(2);
-        sim.advance(60);
-        let started: Vec<_> = changes(&sim).into_iter().flat_map(|(_, started, _)| started).collect();
-        assert_eq!((started, sim.stored.dropped), (vec![key(1), key(2)], 0), "{format:?}");
+        sim.play("+1 1s +2 1s -2 10s +2 60s");
+        assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("+1 | +2", 0), "{format:?}");
     }
 }
 
 #[test]
 fn a_withdrawn_incident_that_returns_is_sent_as_a_start() {
     for format in WebhookFormat::ALL {
-        for receiver in [Behaviour::Fails, Behaviour::AcceptsWithoutAnswering, Behaviour::Gone] {
-            let mut sim = Simulation::new(format);
-            sim.receiver = receiver;
-            if receiver == Behaviour::Gone {
-                sim.apply(&Event::Crash(CrashPoint::Sending));
-            }
-            sim.start(1);
-            sim.start(2);
-            sim.advance(31);
-            // The message may have been accepted. It is sent again without this incident.
-            sim.apply(&Event::Ends(2));
-            sim.apply(&Event::Starts(2));
-            let before = changes(&sim).len();
-            sim.receiver = Behaviour::Accepts;
-            sim.apply(&Event::SecretChanges);
-            sim.advance(900);
-            let started: Vec<_> = changes(&sim)[before..].iter().flat_map(|(_, started, _)| started.clone()).collect();
-            assert_eq!(started, [key(1), key(2)], "{format:?} {receiver:?}");
-            assert!(sim.due_unsent.is_empty(), "{format:?} {receiver:?}");
+        for receiver in ["Fails", "AcceptsWithoutAnswering", "Gone crash@sending ."] {
+            // The message may have been accepted. It is sent again without the incident that has ended.
+            let mut sim = played(format, &format!("{receiver} +1 +2 31s -2 0s +2 0s"));
+            let before = sim.book.len();
+            sim.play("Accepts secret 15m");
+            assert_eq!(sim.said(before).replace(" | ", " "), "+1 +2", "{format:?} {receiver}");
+            assert!(sim.due_unsent.is_empty(), "{format:?} {receiver}");
         }
     }
 }
@@ -145,7 +102,7 @@ fn the_end_names_the_cause_that_the_start_named() {
             if restarts {
                 // The new process has not read the events that prove the cause.
                 sim.set_incident(incident);
-                sim.apply(&Event::Restarts);
+                sim.play("restart .");
             }
             sim.end(1);
             sim.advance(60);
@@ -161,15 +118,8 @@ fn a_message_that_lists_ends_only_has_the_status_resolved() {
         (WebhookFormat::Generic, "status", "resolved"),
         (WebhookFormat::CloudEvents, "type", "dev.kopf.orchestr.alerts.resolved"),
     ] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.start(2);
-        sim.advance(120);
-        sim.end(1);
-        sim.advance(20);
-        // It may still return, so its end is not sent yet.
-        sim.end(2);
-        sim.advance(15);
+        // The second one may still return, so its end is not sent yet.
+        let sim = played(format, "+1 +2 2m -1 20s -2 15s");
         let last = sim.sent.last().unwrap();
         assert_eq!((last.resolved.len(), last.ongoing.len(), last.ending), (1, 0, 1), "{format:?}");
         let body: serde_json::Value = serde_json::from_str(&text(&sim, last)).unwrap();

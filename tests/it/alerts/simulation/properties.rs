@@ -4,42 +4,90 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Behaviour, CrashPoint, Event, KEYS, Simulation, key};
-use orchestr::{
-    alerts::Pacing,
-    api::{AlertPhase, MessageKind, WebhookFormat},
-};
+use super::{KEYS, Simulation, key, script::behaviour};
+use orchestr::api::{AlertPhase, MessageKind, WebhookFormat};
 
-pub(super) fn event() -> impl Strategy<Value = Event> {
+/// Words of a script, after which the operator runs.
+pub(super) fn event() -> impl Strategy<Value = String> {
     let receiver = prop_oneof![
-        4 => Just(Behaviour::Accepts),
-        1 => Just(Behaviour::Unreachable),
-        1 => Just(Behaviour::AcceptsWithoutAnswering),
-        1 => Just(Behaviour::Fails),
-        1 => Just(Behaviour::AcceptsAndFails),
-        1 => Just(Behaviour::RateLimits),
-        1 => Just(Behaviour::RejectsDetails),
-        1 => Just(Behaviour::AnswersNotFound),
-        1 => Just(Behaviour::RefusesNaming(&[1, 4])),
-        1 => Just(Behaviour::Gone),
+        4 => Just("Accepts"),
+        1 => Just("Unreachable"),
+        1 => Just("AcceptsWithoutAnswering"),
+        1 => Just("Fails"),
+        1 => Just("AcceptsAndFails"),
+        1 => Just("RateLimits"),
+        1 => Just("RejectsDetails"),
+        1 => Just("AnswersNotFound"),
+        1 => Just("RefusesNaming([1,4])"),
+        1 => Just("Gone"),
     ];
-    let crash = prop_oneof![Just(CrashPoint::Storing), Just(CrashPoint::Sending), Just(CrashPoint::Recording)];
+    let crash = prop_oneof![Just("storing"), Just("sending"), Just("recording")];
     prop_oneof![
-        6 => (0..KEYS).prop_map(Event::Starts),
-        4 => (0..KEYS).prop_map(Event::Ends),
-        2 => (0..KEYS).prop_map(Event::Deleted),
-        1 => (0..KEYS, prop_oneof![Just("Error"), Just("OOMKilled")]).prop_map(|(key, to)| Event::ReasonChanges(key, to)),
-        1 => any::<bool>().prop_map(Event::IncidentsKnown),
-        8 => (1_u16..90).prop_map(Event::SecondsPass),
-        1 => (90_u16..2_000).prop_map(Event::SecondsPass),
-        3 => receiver.prop_map(Event::ReceiverChanges),
-        3 => crash.prop_map(Event::Crash),
-        1 => Just(Event::SecretChanges),
+        6 => (0..KEYS).prop_map(|key| format!("+{key} .")),
+        4 => (0..KEYS).prop_map(|key| format!("-{key} .")),
+        2 => (0..KEYS).prop_map(|key| format!("x{key} .")),
+        1 => (0..KEYS, prop_oneof![Just("Error"), Just("OOMKilled")]).prop_map(|(key, to)| format!("{key}:{to} .")),
+        1 => any::<bool>().prop_map(|known| if known { "known ." } else { "unknown ." }.to_owned()),
+        8 => (1_u16..90).prop_map(|seconds| format!("{seconds}s")),
+        1 => (90_u16..2_000).prop_map(|seconds| format!("{seconds}s")),
+        3 => receiver.prop_map(|receiver| format!("{receiver} .")),
+        3 => crash.prop_map(|step| format!("crash@{step} .")),
+        1 => Just("secret .".to_owned()),
     ]
+}
+
+/// Whether an event changes how the receiver behaves.
+pub(super) fn is_receiver(event: &str) -> bool {
+    event.split(' ').next().is_some_and(|word| behaviour(word).is_some())
 }
 
 pub(super) fn format() -> impl Strategy<Value = WebhookFormat> {
     prop_oneof![Just(WebhookFormat::Slack), Just(WebhookFormat::PagerDuty), Just(WebhookFormat::Alertmanager)]
+}
+
+impl Simulation {
+    /// Applies events, and lets a working receiver receive all that is left to send.
+    pub(super) fn live(&mut self, events: &[String]) {
+        events.iter().for_each(|event| self.play(event));
+        self.recover();
+    }
+
+    /// All incidents end, and nothing remains of them.
+    pub(super) fn end_all(&mut self) {
+        self.active.clear();
+        self.recover();
+        assert_eq!(self.storm, 0);
+        assert!(self.stored.alerts.is_empty() && self.stored.storm.is_none(), "{:?}", self.stored);
+    }
+
+    /// Checks that starts and ends of an alert alternate. Returns whether the receiver considers it firing.
+    pub(super) fn check_history(&self, key: &str) -> bool {
+        let history = self.history(key);
+        for (index, (_, starts)) in history.iter().enumerate() {
+            assert_eq!(*starts, index % 2 == 0, "{key}: {history:?}");
+        }
+        history.last().is_some_and(|(_, starts)| *starts)
+    }
+
+    /// Checks that the last message about an alert was delivered.
+    pub(super) fn check_delivered(&self, key: &str) {
+        if let Some((id, _)) = self.history(key).last() {
+            assert!(self.attempts.iter().any(|attempt| attempt.id == *id && attempt.confirmed), "{key}");
+        }
+    }
+
+    /// Checks that what was due and not sent is over, and counted.
+    pub(super) fn check_lost(&self) {
+        let current: Vec<_> = self.due_unsent.iter().filter(|key| self.active.contains_key(*key)).collect();
+        assert!(current.is_empty(), "unsent, but still current: {current:?}");
+        let lost = i64::try_from(self.due_unsent.len()).unwrap();
+        assert!(lost <= self.stored.dropped + self.ended_while_muted(), "{lost} lost, {:?}", self.stored);
+    }
+
+    /// How many alerts fire.
+    pub(super) fn firing(&self) -> u64 {
+        self.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64
+    }
 }
 
 proptest! {
@@ -51,30 +99,12 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let mut sim = Simulation::new(format);
-        for event in &events {
-            sim.apply(event);
+        sim.live(&events);
+        for key in (0..KEYS).map(key) {
+            prop_assert_eq!(sim.check_history(&key), sim.active.contains_key(&key), "{}", key);
+            sim.check_delivered(&key);
         }
-        sim.recover();
-
-        for number in 0..KEYS {
-            let (key, history) = (key(number), sim.history(&key(number)));
-            // Starts and ends alternate, and attempts of one message have one ID.
-            for (index, (_, starts)) in history.iter().enumerate() {
-                prop_assert_eq!(*starts, index % 2 == 0, "{}: {:?}", key, history);
-            }
-            prop_assert_eq!(
-                history.last().is_some_and(|(_, starts)| *starts),
-                sim.active.contains_key(&key),
-                "{}: the last message is outdated: {:?}", key, history
-            );
-            // The last message was delivered.
-            if let Some((id, _)) = history.last() {
-                prop_assert!(sim.attempts.iter().any(|attempt| attempt.id == *id && attempt.confirmed));
-            }
-        }
-        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
-        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
-        prop_assert!(i64::try_from(lost).unwrap() <= sim.stored.dropped, "{} lost, {:?}", lost, sim.stored);
+        sim.check_lost();
         prop_assert!(sim.stored.pending.is_none() && sim.stored.failures == 0);
         for pair in sim.attempts.windows(2) {
             if let [one, next] = pair && one.confirmed && next.kind != MessageKind::Resend && one.id != next.id {
@@ -93,15 +123,9 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let mut sim = Simulation::new(format);
-        for event in &events {
-            if !matches!(event, Event::ReceiverChanges(_)) {
-                sim.apply(event);
-            }
-        }
-        sim.recover();
-        let lost = sim.due_unsent.iter().filter(|key| !sim.active.contains_key(*key)).count();
-        prop_assert_eq!(lost, sim.due_unsent.len(), "unsent, but still current: {:?}", sim.due_unsent);
-        prop_assert!(i64::try_from(lost).unwrap() <= sim.stored.dropped, "{} lost, {:?}", lost, sim.stored);
+        let events: Vec<_> = events.into_iter().filter(|event| !is_receiver(event)).collect();
+        sim.live(&events);
+        sim.check_lost();
     }
 
     #[test]
@@ -111,15 +135,10 @@ proptest! {
         more in prop::collection::vec(event(), 1..30),
     ) {
         let mut sim = Simulation::new(format);
-        for event in &events {
-            sim.apply(event);
-        }
+        events.iter().for_each(|event| sim.play(event));
         let before = sim.attempts.len();
-        sim.apply(&Event::StatusWiped);
-        for event in &more {
-            sim.apply(event);
-        }
-        sim.recover();
+        sim.play("wiped .");
+        sim.live(&more);
         for key in sim.active.keys() {
             let sent = sim.attempts.iter().skip(before).any(|attempt| attempt.confirmed && attempt.started.contains(key));
             prop_assert!(sent, "{}", key);
@@ -132,21 +151,12 @@ proptest! {
         events in prop::collection::vec(event(), 1..80),
     ) {
         let mut sim = Simulation::new(format);
-        sim.policy.pacing = Pacing { max_incidents: 2, ..sim.policy.pacing };
-        for event in &events {
-            sim.apply(event);
-        }
-        sim.recover();
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
-        prop_assert!(firing <= 2);
-        prop_assert_eq!(firing + sim.storm, sim.active.len() as u64);
+        sim.policy.pacing.max_incidents = 2;
+        sim.live(&events);
+        prop_assert!(sim.firing() <= 2);
+        prop_assert_eq!(sim.firing() + sim.storm, sim.active.len() as u64);
         prop_assert!(sim.due_unsent.iter().all(|key| !sim.active.contains_key(key)), "{:?}", sim.due_unsent);
         prop_assert!(sim.due_unsent.is_empty() || sim.stored.dropped > 0);
-        for number in 0..KEYS {
-            sim.end(number);
-        }
-        sim.recover();
-        prop_assert_eq!(sim.storm, 0);
-        prop_assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
+        sim.end_all();
     }
 }

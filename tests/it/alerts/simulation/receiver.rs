@@ -101,6 +101,7 @@ impl Simulation {
         self.check_message(message);
         if accepted {
             self.sent.push(message.clone());
+            self.note_in_book(message);
         }
         // Resolved alerts that are sent again do not count.
         let is_marked = |alert: &&Alert| {

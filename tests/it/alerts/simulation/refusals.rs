@@ -3,14 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use super::{Behaviour, Simulation, accepted, key, rendered_text};
-use orchestr::api::{MessageKind, WebhookFormat, WebhookStatus};
+use super::{Behaviour, Simulation, accepted, key, played, rendered_text};
+use orchestr::api::{WebhookFormat, WebhookStatus};
 
 /// The incidents that the receiver accepted the start of, and those that it accepted the end of.
 fn sent(sim: &Simulation) -> (BTreeSet<String>, BTreeSet<String>) {
     let all = accepted(sim);
     let started = all.iter().flat_map(|(_, _, started, _)| started.clone()).collect();
     (started, all.into_iter().flat_map(|(.., resolved)| resolved).collect())
+}
+
+/// A receiver that refuses these incidents.
+fn refusing(format: WebhookFormat, numbers: &'static [u8], script: &str) -> Simulation {
+    let mut sim = Simulation::new(format);
+    sim.receiver = Behaviour::RefusesNaming(numbers);
+    sim.play(script);
+    sim
 }
 
 fn keys(numbers: impl IntoIterator<Item = u8>) -> BTreeSet<String> {
@@ -62,10 +70,7 @@ fn sends_all_others_within_a_minute_of_refused_incidents() {
 #[test]
 fn sends_a_refused_incident_once_the_receiver_takes_it() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.receiver = Behaviour::RefusesNaming(&[1]);
-        (1..4).for_each(|number| sim.start(number));
-        sim.advance(3_000);
+        let mut sim = refusing(format, &[1], "+1..4 3000s");
         assert_eq!(sent(&sim).0, keys(2..4), "{format:?}");
         let refused = sim.attempts.iter().filter(|attempt| attempt.started == [key(1)] && !attempt.accepted);
         let times: Vec<i64> = refused.map(|attempt| attempt.at.as_second()).collect();
@@ -82,25 +87,15 @@ fn sends_a_refused_incident_once_the_receiver_takes_it() {
 
 #[test]
 fn retries_refused_incidents_when_the_webhook_changes() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::RefusesNaming(&[1]);
-    (1..4).for_each(|number| sim.start(number));
-    sim.advance(120);
-    sim.receiver = Behaviour::Accepts;
-    sim.config += 1;
-    sim.advance(31);
+    let mut sim = refusing(WebhookFormat::Slack, &[1], "+1..4 2m");
+    sim.play("Accepts secret 31s");
     assert_eq!(sent(&sim).0, keys(1..4));
 }
 
 #[test]
 fn counts_refused_incidents_that_end_as_dropped() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = Simulation::new(format);
-        sim.receiver = Behaviour::RefusesNaming(&[1]);
-        (1..3).for_each(|number| sim.start(number));
-        sim.advance(120);
-        sim.end(1);
-        sim.advance(300);
+        let sim = refusing(format, &[1], "+1..3 2m -1 5m");
         assert_eq!((sim.stored.dropped, sim.stored.last_refusal.is_none()), (1, true), "{format:?}");
         assert_eq!(sent(&sim), (keys([2]), keys([])), "{format:?}: it has no end, because it had no start");
     }
@@ -110,17 +105,12 @@ fn counts_refused_incidents_that_end_as_dropped() {
 #[test]
 fn an_incident_that_is_refused_later_holds_up_no_other() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        (1..4).for_each(|number| sim.start(number));
-        sim.advance(120);
+        let mut sim = played(format, "+1..4 2m");
         sim.receiver = Behaviour::RefusesNaming(&[1]);
         // Repetitions and, to Alertmanager, messages every minute name it.
-        sim.advance(3_700);
-        sim.start(4);
-        sim.advance(100);
+        sim.play("3700s +4 100s");
         assert_eq!(sent(&sim).0, keys(1..5), "{format:?}");
-        (1..4).for_each(|number| sim.end(number));
-        sim.advance(200);
+        sim.play("-1..4 200s");
         // PagerDuty's resolve event names no owner.
         let ended = if format == WebhookFormat::PagerDuty { keys(1..4) } else { keys(2..4) };
         assert_eq!(sent(&sim).1, ended, "{format:?}");
@@ -140,17 +130,13 @@ fn an_incident_that_is_refused_later_holds_up_no_other() {
 #[test]
 fn a_receiver_that_refuses_everything_is_failing_and_probed() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.receiver = Behaviour::RejectsAll;
-        (0..12).for_each(|number| sim.start(number));
-        sim.advance(3_600);
+        let mut sim = played(format, "RejectsAll +0..12 1h");
         let attempts = sim.attempts.len();
         assert!((40..=100).contains(&attempts), "{format:?}: {attempts} in an hour");
         assert!(sim.stored.last_error.is_some() && !sim.stored.accepts_others, "{format:?}");
 
         // It works again: one refused incident is accepted, and then the others, in the usual messages.
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(90 + 15);
+        sim.play("Accepts 105s");
         let sent = sent(&sim).0;
         assert_eq!(sent, keys(0..12), "{format:?}");
         let messages = accepted(&sim).into_iter().filter(|(.., started, _)| !started.is_empty()).count();
@@ -166,13 +152,9 @@ fn a_receiver_that_refuses_everything_is_failing_and_probed() {
 #[test]
 fn a_new_incident_does_not_wait_for_the_probe() {
     for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.receiver = Behaviour::RejectsAll;
-        (0..3).for_each(|number| sim.start(number));
-        sim.advance(600);
+        let mut sim = played(format, "RejectsAll +0..3 10m");
         sim.receiver = Behaviour::RefusesNaming(&[0, 1]);
-        sim.start(20);
-        sim.advance(33);
+        sim.play("+20 33s");
         assert!(sent(&sim).0.contains(&key(20)), "{format:?}");
         // Something was accepted, so the others are refused for what they contain. They are tried once more.
         sim.advance(10);
@@ -188,14 +170,9 @@ fn a_new_incident_does_not_wait_for_the_probe() {
 /// The only incident was accepted, and its repetition is refused.
 #[test]
 fn a_refused_repetition_is_probed_until_the_receiver_takes_it() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.start(1);
-    sim.advance(60);
-    sim.receiver = Behaviour::RejectsAll;
-    sim.advance(3_700);
+    let mut sim = played(WebhookFormat::Slack, "+1 60s RejectsAll 3700s");
     assert!(sim.stored.alerts[0].refused_at.is_some() && sim.stored.last_error.is_some());
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(92);
+    sim.play("Accepts 92s");
     assert!(sim.stored.alerts[0].refused_at.is_none() && sim.stored.last_error.is_none(), "{:?}", sim.stored);
     let repeated = sim.sent.last().unwrap();
     let text = rendered_text(repeated, WebhookFormat::Slack);
@@ -207,45 +184,28 @@ fn a_storm_that_is_refused_holds_up_no_incident() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
         let mut sim = Simulation::new(format);
         sim.policy.pacing.max_incidents = 2;
-        sim.receiver = Behaviour::RejectsAll;
-        (0..10).for_each(|number| sim.start(number));
-        sim.advance(120);
-        sim.receiver = Behaviour::Accepts;
-        sim.config += 1;
-        sim.advance(120);
+        sim.play("RejectsAll +0..10 2m Accepts secret 2m");
         assert_eq!((sent(&sim).0.len(), sim.storm), (2, 8), "{format:?}");
     }
 }
 
 #[test]
 fn an_uncertain_message_that_is_refused_later_is_split_as_well() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Fails;
-    (1..4).for_each(|number| sim.start(number));
-    sim.advance(31);
+    let mut sim = played(WebhookFormat::Slack, "Fails +1..4 31s");
     sim.receiver = Behaviour::RefusesNaming(&[1]);
     sim.advance(120);
     assert_eq!(sent(&sim).0, keys(2..4));
-    sim.receiver = Behaviour::Accepts;
-    sim.end(1);
-    sim.advance(2_000);
+    sim.play("Accepts -1 2000s");
     assert!(sent(&sim).1.contains(&key(1)), "its start may have been accepted, so its end is sent");
 }
 
 #[test]
 fn a_receiver_that_was_refusing_is_probed_every_two_minutes() {
-    for behaviour in [Behaviour::AnswersUnauthorized, Behaviour::AnswersNotFound] {
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.receiver = behaviour;
-        sim.start(1);
-        sim.advance(90 + 3_600);
+    for behaviour in ["AnswersUnauthorized", "AnswersNotFound"] {
+        let mut sim = played(WebhookFormat::Slack, &format!("{behaviour} +1 90s 1h"));
         let attempts = sim.attempts.len();
-        assert!((30..=65).contains(&attempts), "{behaviour:?}: {attempts} in an hour");
-        sim.receiver = Behaviour::Accepts;
-        sim.start(2);
-        sim.advance(32 + 120);
-        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-        assert_eq!(sent(&sim).0, keys(1..3), "{behaviour:?}");
-        assert!(kinds.iter().all(|kind| *kind == MessageKind::Firing), "{behaviour:?}: {kinds:?}");
+        assert!((30..=65).contains(&attempts), "{behaviour}: {attempts} in an hour");
+        sim.play("Accepts +2 152s");
+        assert_eq!(sim.said(0).replace(" | ", " "), "+1 +2", "{behaviour}");
     }
 }

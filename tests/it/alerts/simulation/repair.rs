@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Behaviour, CrashPoint, Simulation};
+use super::{Simulation, played};
 use orchestr::api::{MessageKind, WebhookFormat};
 
 /// A state with two firing alerts and a storm, with one field replaced.
 fn with_field(pointer: &str, time: Timestamp) -> Simulation {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.policy.pacing.max_incidents = 2;
-    sim.add_storm(0..10);
-    sim.advance(300);
+    sim.play("+s0..10 5m");
     let mut state = serde_json::to_value(&sim.stored).unwrap();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
     state.pointer_mut(parent).unwrap()[field] = serde_json::to_value(time).unwrap();
@@ -50,46 +49,32 @@ fn limits_future_times_of_the_stored_state() {
 
 #[test]
 fn a_failed_message_leaves_an_uncertain_one_uncertain() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.start(1);
-    sim.advance(35);
     // The operator crashes before it sends the message about the second incident. After the restart, it first sends the
     // alerts of Alertmanager again, which fails.
-    sim.receiver = Behaviour::Unreachable;
-    sim.crash = Some(CrashPoint::Sending);
-    sim.start(2);
-    sim.advance(30);
+    let mut sim = played(WebhookFormat::Alertmanager, "+1 35s Unreachable crash@sending +2 30s");
     assert!(sim.stored.last_error.is_some());
     assert!(sim.stored.pending.as_ref().unwrap().in_flight, "{:?}", sim.stored.pending);
-    sim.end(2);
-    sim.advance(600);
+    sim.play("-2 10m");
     assert_eq!(sim.stored.dropped, 0, "its start may have been delivered, so its end must be");
 }
 
 #[test]
 fn records_that_alertmanager_recovered() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.start(1);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Alertmanager, "+1 60s");
     let success = sim.stored.last_success.clone();
-    sim.receiver = Behaviour::Fails;
-    sim.advance(120);
+    sim.play("Fails 2m");
     assert!(sim.stored.last_error.is_some() && sim.stored.failures > 0);
     assert_eq!(sim.stored.last_success, success);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(120);
+    sim.play("Accepts 2m");
     assert!(sim.stored.last_error.is_none() && sim.stored.failures == 0);
     assert_ne!(sim.stored.last_success, success);
 }
 
 #[test]
 fn probes_with_names_only_if_the_shortest_message_is_too_large() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::RejectsAll;
-    sim.start(1);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Slack, "RejectsAll +1 60s");
     assert_eq!(sim.attempts.len(), 3, "with logs, without logs, and names only");
-    sim.advance(10 * 60);
+    sim.play("10m");
     assert_eq!(sim.attempts.len(), 3 + 6, "every 90 seconds, with names only");
 }
 
@@ -99,8 +84,7 @@ fn sends_the_end_of_what_another_version_has_sent() {
     for format in WebhookFormat::ALL {
         let mut sim = Simulation::new(format);
         sim.policy.pacing.max_incidents = 2;
-        sim.add_storm(0..10);
-        sim.advance(300);
+        sim.play("+s0..10 5m");
         let mut state = serde_json::to_value(&sim.stored).unwrap();
         for alert in state["alerts"].as_array_mut().unwrap() {
             (alert["phase"], alert["severity"]) = (json!("Newer"), json!("newer"));

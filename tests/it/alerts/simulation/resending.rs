@@ -1,6 +1,6 @@
 //! What Alertmanager is sent again: everything that it was sent or may have been sent, and nothing else.
 
-use super::{Behaviour, Simulation, key};
+use super::{Behaviour, Simulation, key, played};
 use orchestr::{
     alerts::{Alert, Notification},
     api::{AlertPhase, WebhookFormat},
@@ -28,10 +28,7 @@ fn keys(alerts: &[Alert]) -> Vec<&str> {
 fn resends_a_start_that_may_have_been_delivered() {
     let (first, second) = (key(1), key(2));
     for (receiver, started) in [(Behaviour::Fails, vec![second.as_str()]), (Behaviour::Unreachable, vec![])] {
-        let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-        sim.start(1);
-        sim.advance(60);
-        sim.start(2);
+        let mut sim = played(WebhookFormat::Alertmanager, "+1 60s +2");
         attempt(&mut sim, receiver);
         let message = resent(&mut sim).unwrap();
         assert_eq!((keys(&message.started), keys(&message.ongoing)), (started.clone(), vec![first.as_str()]));
@@ -46,17 +43,15 @@ fn resends_a_storm_except_while_a_message_about_it_is_pending() {
     let storm = |sim: &mut Simulation| resent(sim).unwrap().storm.map(|storm| storm.count);
     let mut sim = Simulation::new(WebhookFormat::Alertmanager);
     sim.policy.pacing.max_incidents = 2;
-    sim.add_storm(0..10);
-    sim.advance(60);
+    sim.play("+s0..10 60s");
     assert_eq!(storm(&mut sim), Some(8));
-    sim.add_storm(10..30);
+    sim.play("+s10..30");
     attempt(&mut sim, Behaviour::Fails);
     assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Announcing);
     assert_eq!(storm(&mut sim), None);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
+    sim.play("Accepts 10m");
     assert_eq!(storm(&mut sim), Some(28));
-    sim.active.retain(|key, _| key.as_str() < "storm0002");
+    sim.play("-s2..30");
     attempt(&mut sim, Behaviour::Fails);
     assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Resolving);
     assert_eq!(storm(&mut sim), None);

@@ -4,15 +4,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{BYTES, Behaviour, Simulation, accepted, key, kibibyte_key};
-use orchestr::api::{AlertPhase, MessageKind, WebhookFormat};
+use super::{BYTES, Simulation, kibibyte_key, played};
+use orchestr::api::{AlertPhase, WebhookFormat};
 
 fn resolved(format: WebhookFormat) -> Simulation {
-    let mut sim = Simulation::new(format);
-    sim.start(1);
-    sim.advance(60);
-    sim.end(1);
-    sim.advance(60);
+    let sim = played(format, "+1 60s -1 60s");
     assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolved);
     sim
 }
@@ -20,18 +16,13 @@ fn resolved(format: WebhookFormat) -> Simulation {
 #[test]
 fn counts_each_return_of_a_resolved_incident_once() {
     let mut sim = resolved(WebhookFormat::Slack);
-    sim.start(1);
     // The incident is current, but not due yet: its alert is still the resolved one.
-    sim.advance(10);
+    sim.play("+1 10s");
     assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Resolved, 0));
-    sim.advance(60);
+    sim.play("60s");
     assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Firing, 1));
-    assert_eq!(accepted(&sim).pop(), Some((150, MessageKind::Firing, vec![key(1)], vec![])), "30 s after its return");
-    let end = sim.now;
-    sim.end(1);
-    sim.advance(600);
-    let last = sim.sent.last().unwrap();
-    assert_eq!((last.kind, last.now.duration_since(end).as_secs()), (MessageKind::Resolved, 60), "30 s, doubled once");
+    sim.play("-1 10m");
+    assert_eq!(sim.book(2), "150 +1 | 250 -1", "30 s after its return, and 30 s, doubled once");
 }
 
 #[test]
@@ -85,37 +76,18 @@ fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
 #[test]
 fn keeps_an_incident_that_returns_before_its_end_is_sent() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(40);
-        sim.receiver = Behaviour::Unreachable;
-        sim.end(1);
-        sim.advance(40);
+        let mut sim = played(format, "+1 40s Unreachable -1 40s");
         assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving, "{format:?}");
-        sim.start(1);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(600);
-        assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Firing, "{format:?}");
-        assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?}");
+        sim.play("+1 Accepts 10m");
+        assert_eq!((sim.stored.alerts[0].phase, sim.said(0).as_str()), (AlertPhase::Firing, "+1"), "{format:?}");
     }
 }
 
 #[test]
 fn sends_an_incident_that_returns_to_a_new_receiver() {
     for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(100);
-        sim.end(1);
-        sim.advance(10);
-        let before = accepted(&sim).len();
-        sim.receiver_number += 1;
-        sim.config += 1;
-        sim.advance(10);
-        sim.start(1);
-        sim.advance(100);
-        let started: Vec<_> = accepted(&sim).into_iter().skip(before).map(|(_, _, started, _)| started).collect();
-        assert_eq!(started, [[key(1)]], "{format:?}");
+        let sim = played(format, "+1 100s -1 10s receiver 10s +1 100s");
+        assert_eq!(sim.said(0), "+1 | +1", "{format:?}");
     }
 }
 
@@ -123,16 +95,10 @@ fn sends_an_incident_that_returns_to_a_new_receiver() {
 fn sends_a_storm_that_returns_to_a_new_receiver() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.policy.pacing.max_incidents = 2;
-    sim.add_storm(0..10);
-    sim.advance(100);
+    sim.play("+s0..10 100s");
     let incidents = std::mem::take(&mut sim.active);
-    sim.advance(10);
-    let before = sim.sent.len();
-    sim.receiver_number += 1;
-    sim.config += 1;
-    sim.advance(10);
+    sim.play("10s receiver 10s");
     sim.active = incidents;
-    sim.advance(100);
-    let storms: Vec<_> = sim.sent[before..].iter().filter_map(|message| message.storm.as_ref()).collect();
-    assert!(storms.iter().any(|storm| storm.count == 8), "{storms:?}");
+    sim.play("100s");
+    assert!(sim.book(1).contains("storm=8"), "{}", sim.book(1));
 }

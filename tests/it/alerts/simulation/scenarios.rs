@@ -1,94 +1,50 @@
 //! Typical sequences of events, and the messages that a receiver gets.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use super::{BYTES, Behaviour, CrashPoint, Event, KEYS, Simulation, accepted, key, webhook};
+use super::{BYTES, Behaviour, CrashPoint, KEYS, Simulation, accepted, key, played, webhook};
 use orchestr::{
     alerts::{Incident, NotificationPolicy},
     api::{AlertPhase, MessageKind, Owner, WebhookFormat, WebhookStatus},
 };
 
+use WebhookFormat::{Alertmanager, PagerDuty, Slack};
+
 #[test]
 fn sends_a_lasting_incident_hourly_until_it_is_resolved() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.start(1);
-    sim.advance(2 * 3_600 + 600);
-    sim.end(1);
-    sim.advance(600);
-    use MessageKind::{Firing, Repeat, Resolved};
-    assert_eq!(
-        accepted(&sim),
-        [
-            (30, Firing, vec![key(1)], vec![]),
-            (3_630, Repeat, vec![], vec![]),
-            (7_230, Repeat, vec![], vec![]),
-            (7_830, Resolved, vec![], vec![key(1)]),
-        ]
-    );
+    let sim = played(Slack, "+1 2h 10m -1 10m");
+    assert_eq!(sim.book(0), "30 +1 | 3630 repeat | 7230 repeat | 7830 -1");
 }
 
 #[test]
 fn sends_nothing_about_a_rollout() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    for number in 0..KEYS {
-        sim.start(number);
-        sim.advance(25);
-        sim.end(number);
-    }
-    sim.advance(600);
-    assert_eq!(accepted(&sim), []);
-    assert_eq!(sim.stored.dropped, 0);
+    let sim = played(Slack, "+0 25s -0 +1 25s -1 +2 25s -2 +3 25s -3 +4 25s -4 +5 25s -5 10m");
+    assert_eq!((sim.book(0).as_str(), sim.stored.dropped), ("", 0));
 }
 
 #[test]
 fn sends_one_start_and_one_end_of_a_flapping_pod() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        for _ in 0..20 {
-            sim.start(1);
-            sim.advance(40);
-            sim.end(1);
-            sim.advance(20);
-        }
-        sim.advance(3_600);
-        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-        assert_eq!(kinds, [MessageKind::Firing, MessageKind::Resolved], "{format:?}");
+    for format in [Slack, PagerDuty] {
+        let sim = played(format, &("+1 40s -1 20s ".repeat(20) + "1h"));
+        assert_eq!(sim.book(0), "30 +1 | 1480 -1", "{format:?}");
     }
 }
 
 #[test]
 fn sends_a_slowly_flapping_pod_less_and_less_often() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    for _ in 0..20 {
-        sim.start(1);
-        sim.advance(100);
-        sim.end(1);
-        sim.advance(100);
-    }
-    sim.advance(3_600);
-    let began = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Firing).count();
+    let sim = played(Slack, &("+1 100s -1 100s ".repeat(20) + "1h"));
+    let began = sim.book(0).matches('+').count();
     assert!(began <= 3, "{began} messages about the start");
 }
 
 #[test]
 fn groups_changes_within_30_s_after_a_message_into_the_next() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    for number in 0..4 {
-        sim.start(number);
-        sim.advance(5);
-    }
-    sim.advance(120);
-    let messages: Vec<_> = accepted(&sim).into_iter().map(|(at, _, started, _)| (at, started.len())).collect();
-    assert_eq!(messages, [(30, 1), (60, 3)]);
+    assert_eq!(played(Slack, "+0 5s +1 5s +2 5s +3 125s").book(0), "30 +0 | 60 +1 +2 +3");
 }
 
 #[test]
 fn sends_alerts_to_alertmanager_again_before_they_expire() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.start(1);
-    sim.advance(1_000);
-    sim.end(1);
-    sim.advance(1_000);
+    let sim = played(Alertmanager, "+1 1000s -1 1000s");
     let times: Vec<_> = accepted(&sim).into_iter().map(|(at, ..)| at).collect();
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= 60), "{times:?}");
     assert_eq!(times.first(), Some(&30));
@@ -98,60 +54,37 @@ fn sends_alerts_to_alertmanager_again_before_they_expire() {
 
 #[test]
 fn does_not_change_the_status_for_alerts_sent_again() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.start(1);
-    sim.advance(60);
+    let mut sim = played(Alertmanager, "+1 60s");
     let before = sim.stored.clone();
-    sim.advance(1_800);
+    sim.play("30m");
     assert_eq!(sim.stored, before);
 }
 
 #[test]
 fn counts_what_began_and_ended_during_an_outage() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Unreachable;
-    sim.start(1);
-    sim.advance(60);
-    sim.start(2);
-    sim.advance(120);
-    sim.end(1);
-    sim.advance(600);
-    assert_eq!(sim.stored.dropped, 1);
-    let ids: BTreeSet<_> = sim.attempts.iter().map(|attempt| &attempt.id).collect();
-    assert_eq!(ids.len(), 2, "one ID for each incident");
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
-    assert_eq!(accepted(&sim).len(), 1);
+    let mut sim = played(Slack, "Unreachable +1 60s +2 2m -1 10m");
+    assert_eq!((sim.stored.dropped, sim.ids().len()), (1, 2), "one ID for each incident");
+    sim.play("Accepts 10m");
+    assert_eq!(sim.book.len(), 1);
 }
 
 #[test]
 fn stops_after_410_until_the_secret_changes() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Gone;
-    sim.start(1);
-    sim.advance(24 * 3_600);
-    assert_eq!(sim.attempts.len(), 1);
-    assert!(sim.stored.stopped);
-    sim.receiver = Behaviour::Accepts;
-    sim.apply(&Event::SecretChanges);
-    assert_eq!(sim.attempts.len(), 2);
-    assert_eq!(sim.attempts[0].id, sim.attempts[1].id);
+    let mut sim = played(Slack, "Gone +1 24h");
+    assert!(sim.attempts.len() == 1 && sim.stored.stopped);
+    sim.play("Accepts secret 0s");
+    assert_eq!((sim.attempts.len(), sim.ids().len()), (2, 1));
 }
 
 #[test]
 fn shortens_a_message_that_is_too_large() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::RejectsDetails;
-    sim.start(1);
-    sim.advance(60);
-    let ids: BTreeSet<_> = sim.attempts.iter().map(|attempt| &attempt.id).collect();
-    assert_eq!((sim.attempts.len(), ids.len()), (3, 1));
-    assert_eq!(sim.stored.failures, 0);
+    let sim = played(Slack, "RejectsDetails +1 60s");
+    assert_eq!((sim.attempts.len(), sim.ids().len(), sim.stored.failures), (3, 1, 0));
 }
 
 #[test]
 fn keeps_a_full_status_with_hostile_names_within_its_bytes() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
+    let mut sim = Simulation::new(Alertmanager);
     for number in 0..300 {
         sim.active.insert(format!("{number:03}{}", "\"\\".repeat(200)), sim.now);
     }
@@ -164,7 +97,7 @@ fn keeps_a_full_status_with_hostile_names_within_its_bytes() {
 
 #[test]
 fn sends_incidents_of_a_node_whose_clock_is_ahead() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
+    let mut sim = Simulation::new(Slack);
     let ahead = |seconds: u64| sim.now + Duration::from_secs(seconds);
     let (year, little) = (ahead(31_536_000), ahead(20));
     sim.active.insert(key(1), year);
@@ -179,65 +112,39 @@ fn sends_incidents_of_a_node_whose_clock_is_ahead() {
 
 #[test]
 fn recovers_from_a_status_that_lost_its_pending_message() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Unreachable;
-    sim.start(1);
-    sim.advance(30);
+    let mut sim = played(Slack, "Unreachable +1 30s");
     sim.stored.pending = None;
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(300);
-    sim.end(1);
+    sim.play("Accepts 5m -1");
     sim.crash = Some(CrashPoint::Recording);
-    sim.advance(30);
+    sim.play("30s");
     assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolved);
-    let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-    assert_eq!(kinds, [MessageKind::Firing, MessageKind::Resolved, MessageKind::Resolved]);
+    assert_eq!(sim.said(0), "+1 | -1 | -1");
 }
 
 #[test]
 fn sends_changes_without_waiting_for_a_failing_repetition() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        sim.start(1);
-        sim.advance(3_600);
-        sim.receiver = Behaviour::Unreachable;
-        sim.advance(60);
+    for format in [Slack, PagerDuty] {
+        let mut sim = played(format, "+1 1h Unreachable 60s");
         assert_eq!(sim.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
-        sim.start(2);
-        sim.advance(60);
+        sim.play("+2 60s");
         assert_ne!(sim.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(600);
+        sim.play("Accepts 10m");
         assert_eq!(accepted(&sim)[1].2, [key(2)], "{format:?}");
     }
 }
 
 #[test]
 fn sends_pagerduty_one_incident_at_a_time() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    for number in 0..3 {
-        sim.start(number);
-    }
-    sim.advance(3_700);
-    for number in 0..3 {
-        sim.end(number);
-    }
-    sim.advance(300);
-    let messages = accepted(&sim);
-    use MessageKind::{Firing, Repeat, Resolved};
-    let expected: Vec<_> = [(30, 3_630), (32, 3_632), (34, 3_634)].into_iter().zip(0..3).collect();
-    for (index, ((first, again), number)) in expected.into_iter().enumerate() {
-        assert_eq!(messages[index], (first, Firing, vec![key(number)], vec![]));
-        assert_eq!(messages[index + 3], (again, Repeat, vec![key(number)], vec![]));
-        assert_eq!(messages[index + 6], (3_730 + 2 * index as i64, Resolved, vec![], vec![key(number)]));
-    }
-    assert_eq!(messages.len(), 9);
+    let sim = played(PagerDuty, "+0..3 3700s -0..3 5m");
+    let expected =
+        ["30 +0 | 32 +1 | 34 +2", "3630 repeat +0 | 3632 repeat +1 | 3634 repeat +2", "3730 -0 | 3732 -1 | 3734 -2"];
+    assert_eq!(sim.book(0), expected.join(" | "));
 }
 
 #[test]
 fn sends_only_incidents_that_match() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    let mut spec = webhook(WebhookFormat::Slack);
+    let mut sim = Simulation::new(Slack);
+    let mut spec = webhook(Slack);
     let matching = |namespaces: &[&str], reasons: &[&str]| {
         let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
         Some(orchestr::api::Match {
@@ -265,7 +172,7 @@ fn sends_only_incidents_that_match() {
 
 #[test]
 fn sends_no_end_without_send_resolved() {
-    for format in [WebhookFormat::Slack, WebhookFormat::Alertmanager] {
+    for format in [Slack, Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.policy.send_resolved = false;
         sim.policy.pacing.max_incidents = 1;
@@ -286,104 +193,48 @@ fn sends_no_end_without_send_resolved() {
 
 #[test]
 fn repeats_an_uncertain_message_before_any_other() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Fails;
-    sim.start(1);
-    sim.advance(31);
-    sim.start(2);
-    sim.advance(900);
-    let ids: BTreeSet<_> = sim.attempts.iter().map(|attempt| &attempt.id).collect();
-    assert_eq!(ids.len(), 1, "the second incident waits until the first message is certain");
-    sim.end(2);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(400);
-    sim.end(1);
-    sim.receiver = Behaviour::Fails;
-    sim.advance(90);
+    let mut sim = played(Slack, "Fails +1 31s +2 15m");
+    assert_eq!(sim.ids().len(), 1, "the second incident waits until the first message is certain");
+    sim.play("-2 Accepts 400s -1 Fails 90s");
     assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving);
-    sim.start(1);
-    sim.advance(60);
+    sim.play("+1 60s");
     assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving, "the end may have been delivered");
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
-    use MessageKind::{Firing, Resolved};
-    let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-    assert_eq!(kinds, [Firing, Resolved, Firing]);
+    sim.play("Accepts 10m");
+    assert_eq!(sim.said(0), "+1 | -1 | +1");
 }
 
 #[test]
 fn sends_the_end_of_an_uncertain_start() {
     // The first attempt is uncertain, the later ones are not.
-    for crash in [None, Some(CrashPoint::Sending)] {
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.receiver = if crash.is_none() { Behaviour::Fails } else { Behaviour::Unreachable };
-        sim.crash = crash;
-        sim.start(1);
-        sim.advance(31);
-        sim.receiver = Behaviour::Unreachable;
-        sim.advance(60);
-        sim.end(1);
-        sim.advance(600);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(600);
-        let kinds: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, ..)| kind).collect();
-        assert_eq!((kinds, sim.stored.dropped), (vec![MessageKind::Resolved], 0), "{crash:?}");
+    for first in ["Fails", "Unreachable crash@sending"] {
+        let sim = played(Slack, &format!("{first} +1 31s Unreachable 60s -1 10m Accepts 10m"));
+        assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("-1", 0), "{first}");
     }
 }
 
 #[test]
 fn sends_no_message_about_dropped_incidents() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.start(1);
-    sim.advance(60);
-    sim.receiver = Behaviour::Unreachable;
-    sim.start(2);
-    sim.advance(60);
-    sim.end(2);
-    sim.advance(300);
+    let mut sim = played(Slack, "+1 60s Unreachable +2 60s -2 5m");
     assert!(sim.stored.dropped == 1 && sim.stored.pending.is_none(), "{:?}", sim.stored);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
-    assert_eq!(accepted(&sim).len(), 1);
+    sim.play("Accepts 10m");
+    assert_eq!(sim.book.len(), 1);
 }
 
 #[test]
 fn sends_starts_before_ends_to_pagerduty() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.start(1);
-    sim.start(2);
-    sim.advance(100);
-    for (ends, starts) in [(1, 4), (2, 3)] {
-        sim.end(ends);
-        sim.start(starts);
-    }
-    sim.advance(100);
-    let messages: Vec<_> =
-        accepted(&sim).into_iter().skip(2).map(|(at, _, started, over)| (at, started, over)).collect();
-    let expected = [
-        (130, vec![key(3)], vec![]),
-        (132, vec![key(4)], vec![]),
-        (134, vec![], vec![key(1)]),
-        (136, vec![], vec![key(2)]),
-    ];
-    assert_eq!(messages, expected);
+    let sim = played(PagerDuty, "+1 +2 100s -1 +4 -2 +3 100s");
+    assert_eq!(sim.book(2), "130 +3 | 132 +4 | 134 -1 | 136 -2");
 }
 
 #[test]
 fn counts_incidents_that_end_while_waiting_for_their_turn() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    let all: Vec<String> = (0..20).map(|number| format!("many{number:02}")).collect();
-    sim.active.extend(all.iter().map(|key| (key.clone(), sim.now)));
-    sim.advance(30);
-    sim.active.clear();
-    sim.advance(3_600);
-    let began: BTreeSet<String> = accepted(&sim).into_iter().flat_map(|(_, _, started, _)| started).collect();
-    assert_eq!((began.len(), sim.stored.dropped), (1, 19));
+    let sim = played(PagerDuty, "+s0..20 30s -* 1h");
+    assert_eq!((sim.book(0).matches('+').count(), sim.stored.dropped), (1, 19));
 }
 
 #[test]
 fn sends_everything_despite_an_absurd_status() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
+    for format in [Slack, PagerDuty, Alertmanager] {
         let mut sim = Simulation::new(format);
         sim.policy.pacing.max_incidents = 2;
         sim.receiver = Behaviour::Fails;
@@ -442,7 +293,7 @@ impl Simulation {
 /// The simulation itself identifies incidents by their keys, so the plans are checked one by one.
 #[test]
 fn equal_keys_of_different_owners_have_their_own_alerts() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
+    let mut sim = Simulation::new(Slack);
     sim.start(1);
     sim.advance(60);
     let forged = sim.incidents().remove(0);

@@ -1,47 +1,48 @@
 //! Storms: more incidents than are tracked one by one.
 
-use super::{Behaviour, Simulation, accepted, kibibyte_key, rendered, webhook};
+use super::{Simulation, kibibyte_key, played, rendered, webhook};
 use orchestr::{
     alerts::{Incident, Notification, NotificationPolicy},
     api::{AlertPhase, Match, MessageKind, Severity, WebhookFormat},
 };
 
 impl Simulation {
-    pub(super) fn add_storm(&mut self, numbers: std::ops::Range<u32>) {
-        self.active.extend(numbers.map(|number| (format!("storm{number:04}"), self.now)));
+    /// The size of the storm in each accepted message that contains one, without the first `skip` messages and those that
+    /// are sent again.
+    pub(super) fn storms(&self, skip: usize) -> Vec<u64> {
+        let sent = self.sent[skip..].iter().filter(|message| message.kind != MessageKind::Resend);
+        sent.filter_map(|message| Some(message.storm.as_ref()?.count)).collect()
     }
+}
+
+/// A storm of eight incidents beside two tracked ones, which the receiver was sent.
+pub(super) fn storm_of_eight(format: WebhookFormat) -> Simulation {
+    let mut sim = Simulation::new(format);
+    sim.policy.pacing.max_incidents = 2;
+    sim.play("+s0..10 60s");
+    assert_eq!(sim.storm, 8);
+    sim
 }
 
 #[test]
 fn sends_a_storm_as_a_few_messages_with_exact_counts() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
-    for second in 0..50_u64 {
-        for number in 0..20_u64 {
-            sim.active.insert(format!("storm{:04}", second * 20 + number), sim.now);
-        }
-        sim.advance(1);
+    for second in 0..50 {
+        sim.play(&format!("+s{}..{} 1s", second * 20, second * 20 + 20));
     }
-    sim.advance(40 * 60);
-    let firing_messages = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Firing).count();
-    assert!(firing_messages <= 4, "{firing_messages} messages");
-    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count() as u64;
-    assert_eq!((firing, sim.storm), (100, 900));
-    sim.active.clear();
-    sim.advance(40 * 60);
-    let resolved = accepted(&sim).into_iter().filter(|(_, kind, ..)| *kind == MessageKind::Resolved).count();
-    assert_eq!((resolved, sim.storm), (2, 0), "a hundred resolved alerts need two messages");
+    sim.play("40m");
+    assert!(sim.book.len() <= 4, "{}", sim.book(0));
+    assert_eq!((sim.firing(), sim.storm), (100, 900));
+    let before = sim.book.len();
+    sim.play("-* 40m");
+    assert_eq!((sim.book.len() - before, sim.storm), (2, 0), "a hundred resolved alerts need two messages");
 }
 
 #[test]
 fn sends_a_storm_to_pagerduty_as_an_event_of_its_own() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.add_storm(0..60);
-    sim.advance(10 * 60);
+    let mut sim = played(WebhookFormat::PagerDuty, "+s0..60 10m");
     assert_eq!(sim.storm, 40);
-    sim.active.remove("storm0003");
-    sim.advance(10 * 60);
-    sim.active.clear();
-    sim.advance(10 * 60);
+    sim.play("-s3 10m -* 10m");
     assert_eq!(sim.storm, 0);
     let subjects = |message: &Notification| {
         message.started.len() + message.ongoing.len() + message.resolved.len() + usize::from(message.storm.is_some())
@@ -53,9 +54,7 @@ fn sends_a_storm_to_pagerduty_as_an_event_of_its_own() {
 
 #[test]
 fn resends_a_storm_to_alertmanager_only_while_it_fires() {
-    let mut sim = Simulation::new(WebhookFormat::Alertmanager);
-    sim.add_storm(0..300);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Alertmanager, "+s0..300 60s");
     assert!(sim.storm >= 50, "{}", sim.storm);
     sim.stored.alerts.clear();
     let resent = sim.resend();
@@ -69,94 +68,57 @@ fn resends_a_storm_to_alertmanager_only_while_it_fires() {
 
 #[test]
 fn sends_the_incidents_of_a_shrinking_storm_one_by_one() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    for number in 0..150 {
-        sim.active.insert(format!("storm{number:03}"), sim.now);
-    }
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Slack, "+s0..150 60s");
     assert_eq!(sim.storm, 50);
-    sim.active.retain(|key, _| key.as_str() >= "storm080");
-    sim.advance(600);
+    sim.play("-s0..80 10m");
     assert_eq!((sim.storm, sim.stored.storm.is_some()), (0, false));
-    let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
-    assert_eq!(firing, 70);
-    assert_eq!(sim.stored.dropped, 0);
+    assert_eq!((sim.firing(), sim.stored.dropped), (70, 0));
 }
 
 #[test]
 fn sends_a_doubled_storm_before_a_slowly_growing_one() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.add_storm(0..110);
-    sim.advance(60);
-    assert_eq!((accepted(&sim).len(), sim.storm), (2, 10), "a hundred names need two messages");
-    sim.add_storm(110..1_000);
-    sim.advance(60);
-    assert_eq!((accepted(&sim).len(), sim.storm), (3, 900));
+    let mut sim = played(WebhookFormat::Slack, "+s0..110 60s");
+    assert_eq!((sim.book.len(), sim.storm), (2, 10), "a hundred names need two messages");
+    sim.play("+s110..1000 60s");
+    assert_eq!((sim.book.len(), sim.storm), (3, 900));
     // Also if the stored time of the last message comes from a clock that was ahead.
     sim.corrupt(false);
     for number in 1_000..1_060 {
-        sim.add_storm(number..number + 1);
-        sim.advance(60);
+        sim.play(&format!("+s{number} 60s"));
     }
-    let more = accepted(&sim).len() - 3;
+    let more = sim.book.len() - 3;
     assert!((10..=12).contains(&more), "{more} messages in an hour");
     assert!(sim.storm > 950);
 }
 
 #[test]
 fn sends_no_further_incident_when_one_ends_during_a_storm() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.add_storm(0..150);
-    sim.advance(60);
-    sim.active.remove("storm0007");
-    sim.advance(600);
-    let messages: Vec<_> = accepted(&sim).into_iter().map(|(_, kind, started, _)| (kind, started.len())).collect();
-    assert_eq!(messages, [(MessageKind::Firing, 65), (MessageKind::Firing, 35), (MessageKind::Resolved, 0)]);
+    let sim = played(WebhookFormat::Slack, "+s0..150 60s -s7 10m");
+    let started: Vec<_> = sim.book.iter().map(|message| message.matches('+').count()).collect();
+    assert_eq!((started, sim.said(2).as_str()), (vec![65, 35, 0], "-s7"));
 }
 
 #[test]
 fn counts_the_incidents_of_an_unsent_storm_that_ended() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Unreachable;
-    sim.add_storm(0..150);
-    sim.advance(60);
-    assert_eq!(sim.stored.storm.as_ref().and_then(|storm| storm.overflow.as_ref()).map(|own| own.count), Some(50));
-    sim.active.retain(|key, _| key.as_str() >= "storm0080");
-    sim.advance(600);
+    let mut sim = played(WebhookFormat::Slack, "Unreachable +s0..150 60s");
+    let overflow = sim.stored.storm.as_ref().and_then(|storm| storm.overflow.as_ref());
+    assert_eq!(overflow.map(|overflow| overflow.count), Some(50));
+    sim.play("-s0..80 10m");
     assert_eq!((sim.stored.dropped, sim.stored.storm.is_none()), (80, true));
 }
 
 #[test]
 fn sends_a_changed_storm_exactly_after_the_storm_interval() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.add_storm(0..110);
-    sim.advance(60);
+    let mut sim = played(WebhookFormat::Slack, "+s0..110 60s");
     let sent = sim.sent.last().unwrap().now;
-    sim.add_storm(110..111);
-    sim.advance(40 * 60);
+    sim.play("+s110 40m");
     let last = sim.sent.last().unwrap();
     assert_eq!((last.now.duration_since(sent).as_secs(), last.storm.as_ref().unwrap().count), (5 * 60, 11));
     let end = sim.now;
-    sim.active.clear();
-    sim.advance(600);
+    sim.play("-* 10m");
     let resolved =
         sim.sent.iter().find(|message| message.storm.as_ref().is_some_and(|storm| storm.count == 0)).unwrap();
     assert_eq!(resolved.now.duration_since(end).as_secs(), 30);
-}
-
-/// A storm of eight incidents beside two tracked ones, which the receiver was sent.
-fn storm_of_eight(format: WebhookFormat) -> Simulation {
-    let mut sim = Simulation::new(format);
-    sim.policy.pacing.max_incidents = 2;
-    sim.add_storm(0..10);
-    sim.advance(60);
-    assert_eq!(sim.storm, 8);
-    sim
-}
-
-/// Of each accepted message after the first `skip` ones, the kind and the size of the storm.
-fn storms(sim: &Simulation, skip: usize) -> Vec<(MessageKind, Option<u64>)> {
-    sim.sent[skip..].iter().map(|sent| (sent.kind, sent.storm.as_ref().map(|storm| storm.count))).collect()
 }
 
 #[test]
@@ -177,8 +139,7 @@ fn tracks_a_storm_when_a_quarter_of_the_space_is_free() {
         sim.active.pop_first();
         sim.advance(400);
         assert_eq!((sim.active.len(), sim.storm, sim.stored.storm.is_some()), (calm, 0, false), "{format:?}");
-        let firing = sim.stored.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count();
-        assert_eq!((firing, sim.stored.dropped), (calm, 0), "{format:?}");
+        assert_eq!((sim.firing(), sim.stored.dropped), (calm as u64, 0), "{format:?}");
     }
 }
 
@@ -197,20 +158,13 @@ fn counts_the_incidents_of_a_storm_as_sent() {
 fn includes_a_changed_storm_in_a_message_that_is_sent_anyway() {
     let mut sim = Simulation::new(WebhookFormat::Slack);
     sim.policy.pacing.max_incidents = 4;
-    sim.add_storm(0..14);
-    sim.advance(60);
-    sim.add_storm(14..16);
-    sim.active.remove("storm0000");
-    sim.advance(3_000);
-    assert_eq!(storms(&sim, 1), [(MessageKind::Firing, Some(12))]);
-    assert_eq!(sim.sent[1].resolved.len(), 1);
+    sim.play("+s0..14 60s +s14..16 -s0 50m");
+    assert_eq!(sim.said(1), "-s0 storm=12");
     // A message that is sent while the storm is gone, but not over.
-    sim.active.remove("storm0001");
-    sim.advance(20);
+    sim.play("-s1 20s");
     let end = sim.now;
-    sim.active.retain(|key, _| key.as_str() < "storm0004");
-    sim.advance(600);
-    assert_eq!(storms(&sim, 2), [(MessageKind::Resolved, Some(0)), (MessageKind::Resolved, Some(0))]);
+    sim.play("-s4..16 10m");
+    assert_eq!((sim.said(2).as_str(), sim.storms(2)), ("-s1 | storm=0", vec![0, 0]));
     let ends: Vec<_> = sim.sent[2..].iter().map(|sent| sent.storm.as_ref().unwrap().resolved_at).collect();
     assert_eq!(ends, [None, Some(end)]);
 }
@@ -218,36 +172,22 @@ fn includes_a_changed_storm_in_a_message_that_is_sent_anyway() {
 #[test]
 fn sends_the_end_of_a_storm_whose_growth_could_not_be_sent() {
     // Also if the growth may have been delivered: nothing that has ended is called firing.
-    for receiver in [Behaviour::Unreachable, Behaviour::Fails] {
+    for receiver in ["Unreachable", "Fails"] {
         let mut sim = storm_of_eight(WebhookFormat::Slack);
-        sim.receiver = receiver;
-        sim.add_storm(10..30);
-        sim.advance(60);
-        sim.active.clear();
-        sim.advance(120);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(900);
-        assert_eq!(storms(&sim, 1), [(MessageKind::Resolved, Some(0))], "{receiver:?}");
+        sim.play(&format!("{receiver} +s10..30 60s -* 2m Accepts 15m"));
+        assert!(sim.said(1).ends_with("storm=0") && sim.storms(1) == [0], "{receiver}: {}", sim.said(1));
         assert_eq!((sim.storm, sim.stored.dropped), (0, 0));
     }
 }
 
 #[test]
 fn sends_the_end_of_a_storm_that_may_have_been_delivered() {
-    use MessageKind::{Firing, Resolved};
-    for (receiver, expected) in
-        [(Behaviour::Unreachable, &[][..]), (Behaviour::Fails, &[(Resolved, Some(0)), (Firing, Some(8))])]
-    {
+    for (receiver, expected) in [("Unreachable", ""), ("Fails", "storm=0 | storm=8")] {
         let mut sim = storm_of_eight(WebhookFormat::Slack);
-        sim.receiver = receiver;
-        sim.active.retain(|key, _| key.as_str() < "storm0002");
-        sim.advance(60);
+        sim.play(&format!("{receiver} -s2..10 60s"));
         assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Resolving);
-        sim.add_storm(2..10);
-        sim.advance(60);
-        sim.receiver = Behaviour::Accepts;
-        sim.advance(900);
-        assert_eq!(storms(&sim, 1), expected, "{receiver:?}");
+        sim.play("+s2..10 60s Accepts 15m");
+        assert_eq!(sim.said(1), expected, "{receiver}");
         assert!(sim.stored.storm.is_some());
     }
 }
@@ -255,13 +195,9 @@ fn sends_the_end_of_a_storm_that_may_have_been_delivered() {
 #[test]
 fn keeps_the_end_of_a_storm_until_it_can_be_sent() {
     let mut sim = storm_of_eight(WebhookFormat::Slack);
-    sim.receiver = Behaviour::Unreachable;
     let end = sim.now;
-    sim.active.retain(|key, _| key.as_str() < "storm0002");
-    sim.advance(600);
-    sim.receiver = Behaviour::Accepts;
-    sim.advance(600);
-    assert_eq!(storms(&sim, 1), [(MessageKind::Resolved, Some(0))]);
+    sim.play("Unreachable -s2..10 10m Accepts 10m");
+    assert_eq!(sim.said(1), "storm=0");
     assert_eq!(sim.sent[1].storm.as_ref().unwrap().resolved_at, Some(end));
 }
 
@@ -269,12 +205,9 @@ fn keeps_the_end_of_a_storm_until_it_can_be_sent() {
 fn drops_an_unsent_storm_that_ends_beside_an_uncertain_message() {
     let mut sim = Simulation::new(WebhookFormat::PagerDuty);
     sim.policy.pacing.max_incidents = 2;
-    sim.receiver = Behaviour::Fails;
-    sim.add_storm(0..6);
-    sim.advance(60);
+    sim.play("Fails +s0..6 60s");
     assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.phase), Some(AlertPhase::Queued));
-    sim.active.retain(|key, _| key.as_str() < "storm0002");
-    sim.advance(60);
+    sim.play("-s2..6 60s");
     assert_eq!((sim.stored.storm.as_ref(), sim.stored.dropped), (None, 4));
 }
 
@@ -303,7 +236,7 @@ fn a_storm_has_the_highest_severity_of_its_incidents() {
         for (first, then) in [(Severity::Critical, Severity::Info), (Severity::Info, Severity::Critical)] {
             let mut sim = Simulation::new(format);
             sim.policy.pacing.max_incidents = 0;
-            sim.add_storm(0..8);
+            sim.play("+s0..8");
             let set = |sim: &mut Simulation, severity| {
                 for (number, incident) in sim.incidents().into_iter().enumerate() {
                     // The severities of the others stay lower.
@@ -332,8 +265,7 @@ fn a_storm_has_a_severity_by_which_the_webhook_matches_it() {
     let mut sim = Simulation::new(WebhookFormat::Generic);
     sim.policy = NotificationPolicy::new(0, &spec).unwrap();
     sim.policy.pacing.max_incidents = 0;
-    sim.add_storm(0..8);
-    sim.advance(10);
+    sim.play("+s0..8 10s");
     for incident in sim.incidents() {
         sim.set_incident(Incident { severity: Severity::Critical, ..incident });
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    Behaviour, Event, KEYS, Simulation, key,
+    Behaviour, KEYS, Simulation, key,
     properties::{event, format},
     rendered_text, webhook,
 };
@@ -216,7 +216,7 @@ fn a_provoked_common_cause_hides_no_incident_of_others() {
             }
             sim.advance(3 * 60 * 60);
             if restarts {
-                sim.apply(&Event::Restarts);
+                sim.play("restart .");
             }
             let first = sim.fail_with_cause("payments", "api", Warning);
             sim.advance(60);
@@ -341,10 +341,7 @@ proptest! {
             sim.custom.insert(key(number), evil);
             sim.causes.extend(cause.map(|cause| (key(number), cause)));
         }
-        for event in &events {
-            sim.apply(event);
-        }
-        sim.recover();
+        sim.live(&events);
         let victim = sim.fail("payments", "api", Warning);
         sim.causes.extend(cause.map(|cause| (victim.clone(), cause)));
         sim.advance(40 * 60);
