@@ -338,7 +338,9 @@ impl Simulation {
             }
             if is_change && matches!(self.crash, Some(CrashPoint::Sending | CrashPoint::Recording)) {
                 let announced = message.started.iter().map(|alert| alert.key.to_string());
-                self.interrupted = Some((message.id.clone(), announced.collect()));
+                let is_announced = |storm: &&AlertStatus| storm.phase == AlertPhase::Announcing;
+                let storm = self.stored.storm.iter().filter(is_announced).map(|storm| storm.key.clone());
+                self.interrupted = Some((message.id.clone(), announced.chain(storm).collect()));
             }
             if self.crashes_at(CrashPoint::Sending) {
                 self.record_attempt(&message, false, true, false);
@@ -387,13 +389,13 @@ impl Simulation {
     /// start again.
     fn note_withdrawn(&mut self, planned: &WebhookStatus) {
         let is_withdrawn = |alert: &&AlertStatus| {
-            let planned = planned.alerts.iter().find(|planned| planned.key == alert.key);
+            let planned = planned.alerts.iter().chain(&planned.storm).find(|planned| planned.key == alert.key);
             let has_ended =
                 |planned: &AlertStatus| planned.phase != AlertPhase::Announcing && planned.gone_since.is_some();
             alert.phase == AlertPhase::Announcing && planned.is_some_and(has_ended)
         };
-        let withdrawn = self.stored.alerts.iter().filter(is_withdrawn).map(|alert| alert.key.clone());
-        self.may_start_twice.extend(withdrawn);
+        let stored = self.stored.alerts.iter().chain(&self.stored.storm);
+        self.may_start_twice.extend(stored.filter(is_withdrawn).map(|alert| alert.key.clone()));
     }
 
     fn note_delivery(&mut self, message: &Notification, recorded: &WebhookStatus) {
