@@ -12,7 +12,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     Incident,
@@ -86,123 +85,91 @@ pub(super) fn update(webhook: &mut WebhookState<'_>) {
     if previous.is_none() && webhook.muted.is_empty() {
         return;
     }
-    let previous = previous.unwrap_or_default();
+    let mut status = previous.unwrap_or_default();
+    let (input, now) = (webhook.input, whole_seconds(webhook.input.now));
     let held: HashSet<&str> = webhook.muted.iter().flat_map(|incident| keys(incident)).collect();
     let current: HashMap<&str, &Incident> =
-        webhook.input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
-    let (input, now) = (webhook.input, webhook.input.now);
+        input.incidents.iter().map(|incident| (incident.key.as_str(), incident)).collect();
     let keep_for = input.policy.keep_firing_for(0);
-
-    let mut unlisted = Unlisted::of(&previous);
-    let mut ended = previous.ended.max(0);
     let reason = |key: &str| current.get(key).map(|incident| stored_reason(&incident.reason)).unwrap_or_default();
-    let mut incidents: Vec<MutedIncident> = Vec::new();
-    for mut incident in previous.incidents.into_iter().take(MAX_INCIDENTS) {
-        if held.contains(incident.key.as_str()) {
-            incident.gone_since = None;
-            if incident.reason.is_empty() {
-                incident.reason = reason(&incident.key);
+
+    status.ended = status.ended.max(0);
+    status.incidents.truncate(MAX_INCIDENTS);
+    status.incidents.retain_mut(|incident| {
+        match current.get(incident.key.as_str()) {
+            _ if held.contains(incident.key.as_str()) => {
+                incident.gone_since = None;
+                if incident.reason.is_empty() {
+                    incident.reason = reason(&incident.key);
+                }
             }
-        } else if let Some(current) = current.get(incident.key.as_str()) {
-            // It is sent now. But if it has just returned, it may still end unsent.
-            if input.is_due(current) {
-                continue;
-            }
-            incident.gone_since = None;
-        } else {
-            let now = whole_seconds(now);
-            // The stored time may come from a clock that was ahead.
-            incident.gone_since = Some(incident.gone_since.filter(|gone| gone.0 <= now.0).unwrap_or(now));
-            if has_elapsed(incident.gone_since.as_ref(), keep_for, input.now) {
-                ended = ended.saturating_add(1);
-                continue;
+            // It is sent now.
+            Some(current) if input.is_due(current) => return false,
+            // It has just returned, and may still end unsent.
+            Some(_) => incident.gone_since = None,
+            None => {
+                // The stored time may come from a clock that was ahead.
+                let gone = incident.gone_since.take().filter(|gone| gone.0 <= now.0);
+                incident.gone_since = Some(gone.unwrap_or_else(|| now.clone()));
+                if has_elapsed(incident.gone_since.as_ref(), keep_for, input.now) {
+                    status.ended = status.ended.saturating_add(1);
+                    return false;
+                }
             }
         }
-        incidents.push(incident);
-    }
+        true
+    });
 
-    let listed: HashSet<String> = incidents.iter().map(|incident| incident.key.clone()).collect();
+    let listed: HashSet<&str> = status.incidents.iter().map(|incident| incident.key.as_str()).collect();
     let mut others: Vec<&str> = held.iter().copied().filter(|key| !listed.contains(*key)).collect();
-    if unlisted.held > 0 || unlisted.ended > 0 {
+    if status.unlisted > 0 || status.unlisted_ended > 0 {
         let sent = sent_keys(webhook);
         let is_left = |incident: &&Incident| {
             let key = incident.key.as_str();
-            !held.contains(key)
-                && !listed.contains(key)
-                && !sent.contains(key)
-                && input.policy.matches(incident, input.memory.earlier(key))
+            let is_other = !held.contains(key) && !listed.contains(key) && !sent.contains(key);
+            is_other && input.policy.matches(incident, input.memory.earlier(key))
         };
         let (released, young): (Vec<&Incident>, Vec<&Incident>) =
             input.incidents.iter().filter(is_left).partition(|incident| input.is_due(incident));
-        unlisted.update(others.len(), released.len(), input.now);
-        ended = ended.saturating_add(unlisted.take_ended(young.len(), keep_for, input.now));
+        count_unlisted(&mut status, [others.len(), released.len(), young.len()].map(number), keep_for, input.now);
     }
     others.sort_unstable();
-    let free = MAX_INCIDENTS.saturating_sub(incidents.len());
-    let all = others.len();
-    incidents.extend(others.into_iter().take(free).map(|key| MutedIncident {
-        key: key.to_owned(),
-        reason: reason(key),
-        gone_since: None,
-    }));
-
+    let free = others.len().min(MAX_INCIDENTS.saturating_sub(status.incidents.len()));
+    status.unlisted = number(others.len() - free);
+    let list = |key: &&str| MutedIncident { key: (*key).to_owned(), reason: reason(key), gone_since: None };
+    status.incidents.extend(others.iter().take(free).map(list));
     let first = webhook.muted.iter().filter_map(|incident| webhook.mutes.get(incident.key.as_str())).min();
-    let status = MutedStatus {
-        count: i64::try_from(held.len()).unwrap_or(i64::MAX),
-        by: first.map(|mute| mute.by.to_string()).unwrap_or_default(),
-        until: first.map(|mute| whole_seconds(mute.until)),
-        ended,
-        incidents,
-        unlisted: i64::try_from(all.saturating_sub(free)).unwrap_or(i64::MAX),
-        unlisted_ended: i64::try_from(unlisted.ended).unwrap_or(i64::MAX),
-        unlisted_ended_at: unlisted.ended_at,
-    };
+    status.count = number(held.len());
+    status.by = first.map(|mute| mute.by.to_string()).unwrap_or_default();
+    status.until = first.map(|mute| whole_seconds(mute.until));
     webhook.status.muted = Some(status).filter(|status| !status.is_empty());
 }
 
-/// The incidents that are held back and that the status does not list: only their number is known. One that returns soon
-/// after its end must not be counted twice, so as many as return are taken back.
-struct Unlisted {
-    held: usize,
-    /// How many have ended, and may return.
-    ended: usize,
-    ended_at: Option<Time>,
+fn number(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-impl Unlisted {
-    fn of(status: &MutedStatus) -> Self {
-        let number = |number: i64| usize::try_from(number).unwrap_or_default();
-        Self {
-            held: number(status.unlisted),
-            ended: number(status.unlisted_ended),
-            ended_at: status.unlisted_ended_at.clone(),
-        }
+/// Counts the incidents that are held back and that the status does not list: only their number is known. One that returns
+/// soon after its end must not be counted twice, so as many as return are taken back. `held` are held back now, `released`
+/// will be sent, and `young` are not due: they may be some that have returned.
+fn count_unlisted(status: &mut MutedStatus, [held, released, young]: [i64; 3], keep_for: Duration, now: Timestamp) {
+    let (unlisted, ended) = (status.unlisted.max(0), status.unlisted_ended.max(0));
+    let returned = held.saturating_sub(unlisted).max(0);
+    let gone = unlisted.saturating_sub(held.saturating_add(released)).max(0);
+    let ended = ended.saturating_sub(returned).max(0).saturating_add(gone);
+    // The stored time may come from a clock that was ahead.
+    status.unlisted_ended_at.take_if(|at| ended == 0 || at.0 > now);
+    if gone > 0 || ended > 0 && status.unlisted_ended_at.is_none() {
+        status.unlisted_ended_at = Some(whole_seconds(now));
     }
-
-    /// `held` of them are held back now, and `released` will be sent.
-    fn update(&mut self, held: usize, released: usize, now: Timestamp) {
-        let returned = held.saturating_sub(self.held);
-        let ended = self.held.saturating_sub(held.saturating_add(released));
-        self.ended = self.ended.saturating_sub(returned).saturating_add(ended);
-        // The stored time may come from a clock that was ahead.
-        self.ended_at.take_if(|at| self.ended == 0 || at.0 > now);
-        if ended > 0 || self.ended > 0 && self.ended_at.is_none() {
-            self.ended_at = Some(whole_seconds(now));
-        }
+    // Those that have not returned for a while have ended finally. Those that may have returned may end once more.
+    let is_final = has_elapsed(status.unlisted_ended_at.as_ref(), keep_for, now);
+    let left = if is_final { ended.min(young) } else { ended };
+    if is_final {
+        status.unlisted_ended_at = (left > 0).then(|| whole_seconds(now));
     }
-
-    /// Returns how many have ended finally: those that have not returned for a while. `young` incidents are not due, and may
-    /// be some that have returned.
-    fn take_ended(&mut self, young: usize, keep_for: Duration, now: Timestamp) -> i64 {
-        if !has_elapsed(self.ended_at.as_ref(), keep_for, now) {
-            return 0;
-        }
-        let ended = self.ended.saturating_sub(young);
-        self.ended -= ended;
-        // Those that may have returned may end once more.
-        self.ended_at = (self.ended > 0).then(|| whole_seconds(now));
-        i64::try_from(ended).unwrap_or(i64::MAX)
-    }
+    status.ended = status.ended.saturating_add(ended - left);
+    status.unlisted_ended = left;
 }
 
 /// A reason as the status stores it; empty if it is too long. A part of it would match nothing.
@@ -224,12 +191,9 @@ fn sent_keys<'a>(webhook: &'a WebhookState<'_>) -> HashSet<&'a str> {
 
 /// When the update may have another result although the incidents do not change.
 pub(super) fn wakes_at<'a>(webhook: &'a WebhookState<'_>) -> impl Iterator<Item = Option<Timestamp>> + 'a {
-    let ended = webhook.status.muted.iter().flat_map(|muted| &muted.incidents);
-    let ended = ended.map(|incident| elapses_at(incident.gone_since.as_ref(), webhook.input.policy.keep_firing_for(0)));
-    let unlisted = webhook
-        .status
-        .muted
-        .iter()
-        .map(|muted| elapses_at(muted.unlisted_ended_at.as_ref(), webhook.input.policy.keep_firing_for(0)));
-    webhook.mutes.values().map(|mute| Some(mute.until)).chain(ended).chain(unlisted)
+    let muted = webhook.status.muted.iter();
+    let gone = muted.clone().flat_map(|muted| &muted.incidents).map(|incident| incident.gone_since.as_ref());
+    let gone = gone.chain(muted.map(|muted| muted.unlisted_ended_at.as_ref()));
+    let ends = gone.map(|gone| elapses_at(gone, webhook.input.policy.keep_firing_for(0)));
+    webhook.mutes.values().map(|mute| Some(mute.until)).chain(ends)
 }

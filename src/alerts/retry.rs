@@ -93,36 +93,14 @@ impl AttemptOutcome {
     pub fn is_uncertain(&self) -> bool {
         match self {
             Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
-            Self::Interrupted | Self::TimedOut => true,
-            Self::Refused { .. }
-            | Self::Unrendered(_)
-            | Self::Unresolved
-            | Self::ConnectionRefused
-            | Self::Unreachable
-            | Self::Untrusted
-            | Self::AddressRefused(_)
-            | Self::Unusable(_) => false,
+            _ => matches!(self, Self::Interrupted | Self::TimedOut),
         }
     }
 
     /// A name from a closed set, for metrics.
     #[must_use]
     pub(crate) fn as_str(&self) -> &'static str {
-        match self {
-            Self::Answered { status: 200..=299, .. } => "delivered",
-            Self::Answered { status: 500..=599, .. } => "server_error",
-            Self::Answered { status: 429, .. } => "rate_limited",
-            Self::Answered { .. } | Self::Refused { .. } => "rejected",
-            Self::Unrendered(_) => "unrendered",
-            Self::Unresolved => "unresolved",
-            Self::ConnectionRefused => "connection_refused",
-            Self::Unreachable => "unreachable",
-            Self::Interrupted => "interrupted",
-            Self::TimedOut => "timed_out",
-            Self::Untrusted => "untrusted",
-            Self::AddressRefused(_) => "address_refused",
-            Self::Unusable(_) => "unusable",
-        }
+        self.name_and_reason().0
     }
 
     /// [`reason`](Self::reason) with what the receiver says about a message that it refuses, for the status. It may quote the
@@ -139,30 +117,39 @@ impl AttemptOutcome {
     /// Why the attempt failed. Of the receiver's answer, it contains only the status code.
     #[must_use]
     pub fn reason(&self) -> String {
-        match self {
+        self.name_and_reason().1
+    }
+
+    fn name_and_reason(&self) -> (&'static str, String) {
+        let (name, reason) = match self {
             Self::Answered { status, .. } | Self::Refused { status, .. } => {
-                let hint = match status {
-                    200..=299 => ", but says that it refuses the message",
-                    300..=399 => ": redirects are not followed, so the URL must be the final one",
-                    401 | 403 => ": it does not accept the credentials",
-                    404 => ": the webhook does not exist",
-                    410 => ": the webhook was deleted",
-                    413 => ": the message is too large",
-                    429 => ": too many messages",
-                    _ => "",
+                let (name, hint) = match status {
+                    200..=299 => ("delivered", ", but says that it refuses the message"),
+                    300..=399 => ("rejected", ": redirects are not followed, so the URL must be the final one"),
+                    401 | 403 => ("rejected", ": it does not accept the credentials"),
+                    404 => ("rejected", ": the webhook does not exist"),
+                    410 => ("rejected", ": the webhook was deleted"),
+                    413 => ("rejected", ": the message is too large"),
+                    429 => ("rate_limited", ": too many messages"),
+                    500..=599 => ("server_error", ""),
+                    _ => ("rejected", ""),
                 };
-                format!("the receiver answered {status}{hint}")
+                let name = if matches!(self, Self::Refused { .. }) { "rejected" } else { name };
+                return (name, format!("the receiver answered {status}{hint}"));
             }
-            Self::Unrendered(error) => format!("the message cannot be rendered: {error}"),
-            Self::Unresolved => "the host name of the receiver cannot be resolved".to_owned(),
-            Self::ConnectionRefused => "the receiver's host refuses the connection".to_owned(),
-            Self::Unreachable => "no connection to the receiver".to_owned(),
-            Self::Interrupted => "the connection broke before the receiver answered".to_owned(),
-            Self::TimedOut => "the receiver did not answer in time".to_owned(),
-            Self::Untrusted => "the receiver's certificate is not trusted".to_owned(),
-            Self::AddressRefused(refusal) => format!("the receiver's address is refused: {refusal}"),
-            Self::Unusable(problem) => problem.clone(),
-        }
+            Self::Unrendered(error) => return ("unrendered", format!("the message cannot be rendered: {error}")),
+            Self::AddressRefused(why) => {
+                return ("address_refused", format!("the receiver's address is refused: {why}"));
+            }
+            Self::Unusable(problem) => ("unusable", problem.as_str()),
+            Self::Unresolved => ("unresolved", "the host name of the receiver cannot be resolved"),
+            Self::ConnectionRefused => ("connection_refused", "the receiver's host refuses the connection"),
+            Self::Unreachable => ("unreachable", "no connection to the receiver"),
+            Self::Interrupted => ("interrupted", "the connection broke before the receiver answered"),
+            Self::TimedOut => ("timed_out", "the receiver did not answer in time"),
+            Self::Untrusted => ("untrusted", "the receiver's certificate is not trusted"),
+        };
+        (name, reason.to_owned())
     }
 }
 
