@@ -18,7 +18,7 @@ use orchestr::{
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
     metrics::Metrics,
-    telemetry::{self, Telemetry},
+    telemetry,
     watchdog::Heartbeat,
 };
 use orchestr_testbed::{ControlPlane, Kubelet, Options};
@@ -81,12 +81,7 @@ async fn run(once: bool) -> Result<()> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let metrics_url = format!("http://{}/metrics", listener.local_addr()?);
-    telemetry::start(Telemetry {
-        listener: Some(listener),
-        heartbeat_webhook: None,
-        metrics: metrics.clone(),
-        heartbeat: heartbeat.clone(),
-    })?;
+    telemetry::start(Some(listener), None, metrics.clone(), heartbeat.clone())?;
     let operator = tokio::spawn({
         let (client, shutdown) = (plane.admin()?, shutdown.clone());
         async move { app::run(client, &config, metrics, heartbeat, shutdown).await }

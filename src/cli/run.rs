@@ -16,7 +16,7 @@ use crate::{
     config::{LogFormat, Logging, MetricsAddress, RunConfig, StreamingLists, TelemetryConfig, Timings},
     metrics::Metrics,
     telemetry::{
-        self, Telemetry,
+        self,
         heartbeat::{HeartbeatTimings, HeartbeatWebhook},
         logging,
     },
@@ -248,8 +248,7 @@ fn start_telemetry(config: &RunConfig, heartbeat: &Heartbeat) -> Result<Metrics,
         let unusable = |error| Failure::new(format!("--heartbeat-url-file {}: {error}", webhook.url_file.display()));
         webhook.destination().map_err(unusable)?;
     }
-    let (metrics_handle, heartbeat) = (metrics.clone(), heartbeat.clone());
-    telemetry::start(Telemetry { listener, heartbeat_webhook: webhook, metrics: metrics_handle, heartbeat })
+    telemetry::start(listener, webhook, metrics.clone(), heartbeat.clone())
         .map_err(|error| Failure::new(format!("cannot start the thread of metrics and probes: {error}")))?;
     Ok(metrics)
 }

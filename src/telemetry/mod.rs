@@ -16,30 +16,25 @@ use crate::{metrics::Metrics, watchdog::Heartbeat};
 
 use self::heartbeat::HeartbeatWebhook;
 
-/// What to start.
-pub struct Telemetry {
-    /// The socket of metrics and probes.
-    pub listener: Option<TcpListener>,
-    pub heartbeat_webhook: Option<HeartbeatWebhook>,
-    pub metrics: Metrics,
-    /// Of the event loop.
-    pub heartbeat: Heartbeat,
-}
-
-/// Serves metrics and probes, and pings the heartbeat webhook, on a thread of its own until the process ends.
+/// Serves metrics and probes, and pings the heartbeat webhook, on a thread of its own until the process ends. `heartbeat` is that
+/// of the event loop.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(telemetry: Telemetry) -> io::Result<()> {
-    let Telemetry { listener, heartbeat_webhook, metrics, heartbeat } = telemetry;
-    if listener.is_none() && heartbeat_webhook.is_none() {
+pub fn start(
+    listener: Option<TcpListener>,
+    webhook: Option<HeartbeatWebhook>,
+    metrics: Metrics,
+    heartbeat: Heartbeat,
+) -> io::Result<()> {
+    if listener.is_none() && webhook.is_none() {
         return Ok(());
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         runtime.block_on(async {
             let pings = async {
-                if let Some(webhook) = heartbeat_webhook {
+                if let Some(webhook) = webhook {
                     heartbeat::run(webhook, metrics.clone(), heartbeat.clone()).await;
                 }
             };
@@ -73,7 +68,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (metrics, heartbeat) = (Metrics::default(), Heartbeat::default());
         let own = heartbeat.clone();
-        start(Telemetry { listener: Some(listener), heartbeat_webhook: None, metrics, heartbeat: own }).unwrap();
+        start(Some(listener), None, metrics, own).unwrap();
         // Blocks the only thread of this runtime, as a stuck event loop does.
         let get = || {
             let mut stream = TcpStream::connect(address).unwrap();

@@ -24,24 +24,16 @@ pub enum Phase {
     Compacting,
 }
 
-impl Phase {
-    const ALL: [Self; 7] =
-        [Self::Waiting, Self::Reconciling, Self::Object, Self::Pods, Self::Events, Self::Answer, Self::Compacting];
-
-    /// A part of a sentence.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting for events, or running another task",
-            Self::Reconciling => "reconciling objects",
-            Self::Object => "handling a change of an Orchestr object",
-            Self::Pods => "handling changes of pods",
-            Self::Events => "handling Warning events",
-            Self::Answer => "handling the answer to a request",
-            Self::Compacting => "dropping outdated data",
-        }
-    }
-}
+/// The phases as parts of a sentence, in the order of [`Phase`].
+const DOING: [&str; 7] = [
+    "waiting for events, or running another task",
+    "reconciling objects",
+    "handling a change of an Orchestr object",
+    "handling changes of pods",
+    "handling Warning events",
+    "handling the answer to a request",
+    "dropping outdated data",
+];
 
 /// Shared by the event loop, which beats, and those who watch it. Holds no clock: what counts is whether it beat since
 /// one last looked.
@@ -68,10 +60,9 @@ impl Heartbeat {
         !self.0.is_late.load(Relaxed)
     }
 
-    /// The phase that began last.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        Phase::ALL.get(usize::from(self.0.phase.load(Relaxed))).copied().unwrap_or(Phase::Waiting)
+    /// What the loop does in the phase that began last.
+    pub(super) fn doing(&self) -> &'static str {
+        DOING.get(usize::from(self.0.phase.load(Relaxed))).copied().unwrap_or_default()
     }
 
     pub(super) fn beats(&self) -> u64 {
@@ -90,10 +81,14 @@ mod tests {
     #[test]
     fn keeps_the_phase_that_began_last() {
         let heartbeat = Heartbeat::default();
-        assert_eq!((heartbeat.phase(), heartbeat.beats()), (Phase::Waiting, 0));
-        for (beats, phase) in (1..).zip(Phase::ALL) {
+        assert_eq!((heartbeat.doing(), heartbeat.beats()), (DOING[0], 0));
+        for (beats, (phase, doing)) in (1..).zip([
+            (Phase::Waiting, "waiting for events, or running another task"),
+            (Phase::Pods, "handling changes of pods"),
+            (Phase::Compacting, "dropping outdated data"),
+        ]) {
             heartbeat.clone().beat(phase);
-            assert_eq!((heartbeat.phase(), heartbeat.beats()), (phase, beats));
+            assert_eq!((heartbeat.doing(), heartbeat.beats()), (doing, beats));
         }
     }
 }

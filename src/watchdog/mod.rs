@@ -81,7 +81,7 @@ async fn watch(heartbeat: &Heartbeat, mut signals: Signals, shutdown: &Cancellat
                 looked = now;
                 let is_late = verdict != Verdict::Fine;
                 heartbeat.set_late(is_late);
-                let doing = heartbeat.phase().as_str();
+                let doing = heartbeat.doing();
                 match verdict {
                     Verdict::Fine => {}
                     Verdict::Late if was_late => {}

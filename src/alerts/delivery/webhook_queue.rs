@@ -57,9 +57,7 @@ pub(super) struct WebhookQueue {
 
 enum Stage {
     Idle,
-    /// Not stored yet: the next decision may replace it.
     Decided(Box<Decision>),
-    Storing(Box<Decision>),
     /// The message with this ID.
     Sending(String),
 }
@@ -69,6 +67,8 @@ struct Decision {
     /// That of the queue if they are equal.
     state: Arc<WebhookStatus>,
     send: Option<Notification>,
+    /// Until it is being stored, the next decision may replace it.
+    is_storing: bool,
 }
 
 #[derive(Default)]
@@ -180,7 +180,7 @@ impl WebhookQueue {
             // Nothing was decided that is to be stored.
             None if !is_decided => Action::Wait,
             send => {
-                self.stage = Stage::Decided(Box::new(Decision { state, send }));
+                self.stage = Stage::Decided(Box::new(Decision { state, send, is_storing: false }));
                 Action::Wait
             }
         }
@@ -258,7 +258,7 @@ impl WebhookQueue {
     /// Keeps the state once in memory if one of `known` is equal.
     pub fn share_state(&mut self, known: &[Arc<WebhookStatus>]) {
         share(&mut self.base, known);
-        if let Stage::Decided(decision) | Stage::Storing(decision) = &mut self.stage {
+        if let Stage::Decided(decision) = &mut self.stage {
             share(&mut decision.state, known);
         }
     }
@@ -266,7 +266,7 @@ impl WebhookQueue {
     /// The state to store.
     pub fn state(&self) -> &Arc<WebhookStatus> {
         match &self.stage {
-            Stage::Decided(decision) | Stage::Storing(decision) => &decision.state,
+            Stage::Decided(decision) => &decision.state,
             Stage::Idle | Stage::Sending(_) => &self.base,
         }
     }
@@ -274,6 +274,10 @@ impl WebhookQueue {
     /// Whether a message can be sent as soon as its state is stored.
     pub fn is_urgent(&self) -> bool {
         matches!(&self.stage, Stage::Decided(decision) if decision.send.is_some())
+    }
+
+    fn is_storing(&self) -> bool {
+        matches!(&self.stage, Stage::Decided(decision) if decision.is_storing)
     }
 
     pub fn is_sending(&self) -> bool {
@@ -287,7 +291,7 @@ impl WebhookQueue {
     }
 
     fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Storing(_) | Stage::Sending(_))
+        self.is_storing() || self.is_sending()
     }
 
     /// Whether it is known if the webhook's Secrets can be used.
@@ -316,36 +320,33 @@ impl WebhookQueue {
 
     /// Drops a decision that is not being stored yet.
     pub fn drop_decision(&mut self) {
-        if matches!(self.stage, Stage::Decided(_)) {
+        if !self.is_busy() {
             self.stage = Stage::Idle;
         }
     }
 
     /// Notes that the worker has begun to store the state.
     pub fn on_storing(&mut self) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Decided(decision) => Stage::Storing(decision),
-            stage => stage,
-        };
+        if let Stage::Decided(decision) = &mut self.stage {
+            decision.is_storing = true;
+        }
     }
 
     /// Notes whether the state was stored. Returns the message to send now. After a failure the next decision starts
     /// afresh, as the incidents may have changed.
     pub fn on_stored(&mut self, success: bool) -> Option<Notification> {
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Storing(decision) if success => {
-                self.base = decision.state;
-                if let Some(message) = &decision.send {
-                    self.stage = Stage::Sending(message.id.clone());
-                }
-                decision.send
-            }
-            Stage::Storing(_) => None,
-            stage => {
-                self.stage = stage;
-                None
-            }
+        if !self.is_storing() {
+            return None;
         }
+        let Stage::Decided(decision) = std::mem::replace(&mut self.stage, Stage::Idle) else { return None };
+        if !success {
+            return None;
+        }
+        self.base = decision.state;
+        if let Some(message) = &decision.send {
+            self.stage = Stage::Sending(message.id.clone());
+        }
+        decision.send
     }
 
     /// Where to send a message. If the Secrets are unusable, alerts are resent to the last usable endpoint.

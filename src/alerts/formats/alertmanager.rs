@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    facts::{Layout, shrink_to_fit},
+    facts::Layout,
     labels,
     receiver::{Pacing, Receiver, RenderError, Request},
 };
@@ -19,7 +19,6 @@ const PATH: &str = "/api/v2/alerts";
 /// no replica leads, so that none sends.
 const VALID_FOR: Duration = Duration::from_secs(60 * 60);
 
-const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
 /// Alertmanager sets no limit. Only logs and messages are cut, as every message contains every alert.
 const LIMIT: usize = 256 * 1024;
 
@@ -56,13 +55,7 @@ impl Receiver for Alertmanager {
     }
 
     fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
-        let body = shrink_to_fit(
-            notification,
-            FULL,
-            LIMIT,
-            |layout| body(notification, layout),
-            |body| body.to_string().len(),
-        );
+        let body = labels::fit(notification, LIMIT, |layout| body(notification, layout));
         Ok(Request::json(&body))
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Layout, shrink_to_fit},
+    facts::Layout,
     labels::{self, LabelledAlert},
     receiver::{Receiver, RenderError, Request},
 };
@@ -15,7 +15,6 @@ use crate::alerts::{Alert, Notification, sanitize};
 /// `endsAt` of a firing alert: Go's zero time.
 const NO_END: &str = "0001-01-01T00:00:00Z";
 
-const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
 /// Alertmanager sets no limit, but proxies and receivers often do.
 const LIMIT: usize = 20_000;
 
@@ -36,7 +35,7 @@ impl Receiver for Generic {
 }
 
 pub(super) fn payload(notification: &Notification) -> Value {
-    shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), |body| body.to_string().len())
+    labels::fit(notification, LIMIT, |layout| body(notification, layout))
 }
 
 fn body(notification: &Notification, layout: Layout) -> Value {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
+use serde_json::Value;
 
 use super::{
-    facts::{self, Layout},
+    facts::{self, Layout, shrink_to_fit},
     message_text,
 };
 use crate::{
@@ -30,18 +31,21 @@ pub(super) struct LabelledAlert {
 /// intermediaries must forward.
 pub(super) const NAMES_BUDGET: usize = 48_000;
 
+/// Renders as much of a notification as fits into this many bytes of JSON.
+pub(super) fn fit(notification: &Notification, limit: usize, body: impl Fn(Layout) -> Value) -> Value {
+    const FULL: Layout = Layout { detailed: 1, logs: 4_000, message: 1_000, facts: 0 };
+    shrink_to_fit(notification, FULL, limit, body, |body| body.to_string().len())
+}
+
 /// An upper bound of an alert's size when it is shown without log and message.
 pub(super) fn min_size(alert: &Alert) -> usize {
     /// Times, common labels and field names.
     const FIXED: usize = 900;
-    /// The annotation with the number of the owner's pods.
-    const OF: usize = 32;
-    /// The annotation that a cause is no longer common.
-    const NOTE: usize = 96;
-    /// The annotation with the number of incidents that ended while they were held back.
-    const HELD_BACK: usize = 96;
     /// The label with the team.
     const TEAM: usize = 16;
+    // The annotations with the number of the owner's pods, that a cause is no longer common, and the number of incidents that
+    // ended while they were held back.
+    let annotations = [(alert.of > 0, 32), (alert.remaining > 0, 96), (alert.held_back > 0, 96)];
     let Incident { namespace, owner, container, reason, .. } = &alert.incident;
     let texts: [&str; 5] = [namespace, &owner.kind, &owner.name, container, reason];
     let escaped = |text: &&str| serde_json::to_string(text).map_or(0, |text| text.len());
@@ -50,9 +54,7 @@ pub(super) fn min_size(alert: &Alert) -> usize {
     FIXED
         + 2 * (texts.iter().map(escaped).sum::<usize>() + cause)
         + if alert.team.is_empty() { 0 } else { 2 * (TEAM + alert.team.len()) }
-        + if alert.of == 0 { 0 } else { OF }
-        + if alert.remaining == 0 { 0 } else { NOTE }
-        + if alert.held_back == 0 { 0 } else { HELD_BACK }
+        + annotations.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, size)| size).sum::<usize>()
 }
 
 /// The alerts of a notification, newly firing ones first, and the number of incidents that are omitted.

@@ -1,7 +1,7 @@
 //! What a template can show: an alert, and nothing else. All texts are sanitized; what they quote was masked before.
 
 use minijinja::{Value, value::Serde};
-use serde::Serialize;
+use serde_json::{Value as Json, json};
 
 use super::super::{
     facts::{self, Layout, SHORT_MESSAGE},
@@ -10,71 +10,9 @@ use super::super::{
     message_text::{self, NAME, Selection, duration},
 };
 use crate::{
-    alerts::{Alert, Notification, sanitize, times::duration_between},
-    api::{MessageKind, Severity, TEAM_LENGTH},
+    alerts::{Alert, Incident, Notification, Storm, sanitize, times::duration_between},
+    api::{MessageKind, NamespacedName, Owner, Severity, TEAM_LENGTH},
 };
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageValues {
-    /// The same for the start and the end.
-    id: String,
-    /// Another one for each message, and the same for all attempts to send it.
-    message_id: String,
-    status: &'static str,
-    test: bool,
-    title: String,
-    text: String,
-    markdown: String,
-    severity: &'static str,
-    cluster: String,
-    object: String,
-    webhook: String,
-    time: String,
-    unix_time: i64,
-    firing: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    incident: Option<IncidentValues>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    incidents: Option<Vec<IncidentValues>>,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct IncidentValues {
-    id: String,
-    status: &'static str,
-    title: String,
-    kind: String,
-    reason: String,
-    cause: &'static str,
-    severity: &'static str,
-    team: String,
-    namespace: String,
-    owner_kind: String,
-    owner: String,
-    container: String,
-    message: String,
-    pods: u64,
-    of: u64,
-    example_pods: Vec<String>,
-    evidence: Vec<String>,
-    revision: String,
-    changes: Vec<String>,
-    links: Vec<LinkValues>,
-    since: String,
-    ended: String,
-    duration: String,
-    logs: String,
-    log_note: String,
-    note: String,
-}
-
-#[derive(Serialize)]
-struct LinkValues {
-    name: String,
-    url: String,
-}
 
 /// Whether a message is about ends only.
 pub(super) fn is_end(notification: &Notification) -> bool {
@@ -98,35 +36,35 @@ pub(super) fn values(notification: &Notification, layout: Layout, is_single: boo
         (true, None) => labels::dedup_key(notification, &["storm", &notification.webhook]),
         (false, _) => labels::dedup_key(notification, &["webhook", &notification.webhook]),
     };
-    let single = || {
-        subject.map_or_else(
-            || storm_values(notification, &id),
-            |alert| incident(notification, alert, layout, layout.detailed > 0),
-        )
-    };
-    let list =
-        || all().enumerate().map(|(index, alert)| incident(notification, alert, layout, index < layout.detailed));
     let text = |markup| message(notification, layout, markup, is_single);
-    let incidents = (!is_single).then(|| list().collect());
-    let incident = is_single.then(single);
-    Value::from(Serde(MessageValues {
-        id,
-        message_id: notification.id.clone(),
-        status: status(is_end(notification)),
-        test: notification.kind == MessageKind::Test,
-        title: headline(notification, &Markup::PLAIN),
-        text: text(&Markup::PLAIN),
-        markdown: text(&MARKDOWN),
-        severity: severity.as_str(),
-        cluster: message_text::cluster(notification),
-        object: format!("{}/{}", source.object.namespace, source.object.name),
-        webhook: sanitize::single_line(&notification.webhook, 63),
-        time: notification.created.to_string(),
-        unix_time: notification.created.as_second(),
-        firing: notification.firing(),
-        incident,
-        incidents,
-    }))
+    let mut values = json!({
+        // The same for the start and the end.
+        "id": id,
+        // Another one for each message, and the same for all attempts to send it.
+        "messageId": notification.id,
+        "status": status(is_end(notification)),
+        "test": notification.kind == MessageKind::Test,
+        "title": headline(notification, &Markup::PLAIN),
+        "text": text(&Markup::PLAIN),
+        "markdown": text(&MARKDOWN),
+        "severity": severity.as_str(),
+        "cluster": message_text::cluster(notification),
+        "object": format!("{}/{}", source.object.namespace, source.object.name),
+        "webhook": sanitize::single_line(&notification.webhook, 63),
+        "time": notification.created.to_string(),
+        "unixTime": notification.created.as_second(),
+        "firing": notification.firing(),
+    });
+    match (is_single, subject) {
+        (true, Some(alert)) => values["incident"] = incident(notification, alert, layout, layout.detailed > 0),
+        (true, None) => values["incident"] = storm_incident(notification, layout, &id),
+        (false, _) => {
+            let all = all().enumerate();
+            let list = all.map(|(index, alert)| incident(notification, alert, layout, index < layout.detailed));
+            values["incidents"] = list.collect();
+        }
+    }
+    Value::from(Serde(values))
 }
 
 fn severity(alert: &Alert) -> Severity {
@@ -142,7 +80,7 @@ fn status(is_over: bool) -> &'static str {
 }
 
 /// `is_detailed`: with more than names and counts.
-fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detailed: bool) -> IncidentValues {
+fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detailed: bool) -> Json {
     let layout =
         if is_detailed { layout } else { Layout { logs: 0, message: layout.message.min(SHORT_MESSAGE), ..layout } };
     let (logs, log_note) = facts::logs(alert, layout.logs);
@@ -153,59 +91,53 @@ fn incident(notification: &Notification, alert: &Alert, layout: Layout, is_detai
     let revision = alert.texts.revision.as_ref().filter(|_| layout.message > 0);
     let links = facts::links(alert).into_iter().filter(|_| is_detailed && layout.message > 0);
     let ended = alert.resolved_at.map(|ended| ended.max(alert.since));
-    IncidentValues {
-        id: labels::dedup_key(notification, &[&alert.key]),
-        status: status(alert.resolved_at.is_some()),
-        title: message_text::title(alert, layout.message),
-        kind: message_text::kind(notification, alert).to_owned(),
-        reason: sanitize::single_line(&alert.reason, 128),
-        cause: message_text::cause(alert),
-        severity: alert.severity.as_str(),
-        team: sanitize::single_line(&alert.team, TEAM_LENGTH),
-        namespace: sanitize::single_line(&alert.namespace, 63),
-        owner_kind: sanitize::single_line(&alert.owner.kind, 63),
-        owner: sanitize::single_line(&alert.owner.name, NAME),
-        container: sanitize::single_line(&alert.container, 63),
-        message: sanitize::single_line(&alert.texts.message, layout.message),
-        pods: alert.pods,
-        of: alert.of,
-        example_pods: lines(&alert.texts.example_pods, NAME),
-        evidence: lines(&alert.texts.evidence, layout.message),
-        revision: revision.map_or_else(String::new, |revision| sanitize::single_line(&revision.name, NAME)),
-        changes: revision.map_or_else(Vec::new, |revision| lines(&revision.changes, layout.message)),
-        links: links.map(|(name, url)| LinkValues { name: name.to_owned(), url: url.to_owned() }).collect(),
-        since: alert.since.min(notification.now).to_string(),
-        ended: ended.map_or_else(String::new, |ended| ended.to_string()),
-        duration: duration(duration_between(alert.since, alert.resolved_at.unwrap_or(notification.now))),
-        logs,
-        log_note,
-        note: message_text::note(notification, alert),
-    }
+    json!({
+        "id": labels::dedup_key(notification, &[&alert.key]),
+        "status": status(alert.resolved_at.is_some()),
+        "title": message_text::title(alert, layout.message),
+        "kind": message_text::kind(notification, alert),
+        "reason": sanitize::single_line(&alert.reason, 128),
+        "cause": message_text::cause(alert),
+        "severity": alert.severity.as_str(),
+        "team": sanitize::single_line(&alert.team, TEAM_LENGTH),
+        "namespace": sanitize::single_line(&alert.namespace, 63),
+        "ownerKind": sanitize::single_line(&alert.owner.kind, 63),
+        "owner": sanitize::single_line(&alert.owner.name, NAME),
+        "container": sanitize::single_line(&alert.container, 63),
+        "message": sanitize::single_line(&alert.texts.message, layout.message),
+        "pods": alert.pods,
+        "of": alert.of,
+        "examplePods": lines(&alert.texts.example_pods, NAME),
+        "evidence": lines(&alert.texts.evidence, layout.message),
+        "revision": revision.map_or_else(String::new, |revision| sanitize::single_line(&revision.name, NAME)),
+        "changes": revision.map_or_else(Vec::new, |revision| lines(&revision.changes, layout.message)),
+        "links": links.map(|(name, url)| json!({ "name": name, "url": url })).collect::<Vec<_>>(),
+        "since": alert.since.min(notification.now).to_string(),
+        "ended": ended.map_or_else(String::new, |ended| ended.to_string()),
+        "duration": duration(duration_between(alert.since, alert.resolved_at.unwrap_or(notification.now))),
+        "logs": logs,
+        "logNote": log_note,
+        "note": message_text::note(notification, alert),
+    })
 }
 
 /// The problems that are too many to be sent one by one, as one incident.
-fn storm_values(notification: &Notification, id: &str) -> IncidentValues {
-    let storm = notification.storm.clone().unwrap_or_default();
-    let object = &notification.source.object;
+fn storm_incident(notification: &Notification, layout: Layout, id: &str) -> Json {
+    let Storm { since, severity, resolved_at, count, .. } = notification.storm.clone().unwrap_or_default();
+    let NamespacedName { namespace, name } = &notification.source.object;
+    let owner = Owner { kind: "Orchestr".to_owned(), name: name.clone() }.into();
+    let namespace = namespace.as_str().into();
+    let storm = Incident { namespace, owner, reason: "Storm".into(), since, severity, ..Incident::default() };
+    let storm = Alert { incident: storm, resolved_at, ..Alert::default() };
+    let mut values = incident(notification, &storm, layout, false);
+    values["id"] = json!(id);
+    values["kind"] = json!("Storm");
+    values["title"] = json!(message_text::headline(notification, NAME));
     let reasons = message_text::reason_counts(&notification.reasons);
-    let text = |text: &str| text.to_owned();
-    IncidentValues {
-        id: id.to_owned(),
-        status: status(storm.resolved_at.is_some()),
-        title: message_text::headline(notification, NAME),
-        kind: text("Storm"),
-        reason: text("Storm"),
-        severity: storm.severity.as_str(),
-        namespace: object.namespace.clone(),
-        owner_kind: text("Orchestr"),
-        owner: object.name.clone(),
-        message: if reasons.is_empty() { reasons } else { format!("{} more problems: {reasons}", storm.count) },
-        since: storm.since.min(notification.now).to_string(),
-        ended: storm.resolved_at.map_or_else(String::new, |ended| ended.to_string()),
-        duration: duration(duration_between(storm.since, storm.resolved_at.unwrap_or(notification.now))),
-        note: notification.farewell.map_or_else(String::new, |farewell| text(message_text::farewell(farewell))),
-        ..IncidentValues::default()
+    if !reasons.is_empty() {
+        values["message"] = json!(format!("{count} more problems: {reasons}"));
     }
+    values
 }
 
 /// Markdown, where untrusted text is code, so that it is neither markup nor a mention.
