@@ -1,7 +1,6 @@
 //! Container logs: chooses the log that explains a failure, reads its end, and cleans and redacts it.
 
 mod clean;
-mod kubelet;
 mod life;
 mod log_end;
 mod log_queue;
@@ -14,7 +13,6 @@ mod redact_patterns;
 mod request;
 mod store;
 mod tail;
-mod tail_buffer;
 mod telling_line;
 
 pub use clean::{Cleaned, clean};

@@ -4,7 +4,6 @@
 //! The line is quoted as the container's own words and proves nothing. It is taken from a text that is already cleaned and
 //! redacted, and nothing is quoted if no line clearly reports a failure. Pure.
 
-mod fields;
 mod level;
 mod shown;
 mod words;

@@ -1,10 +1,13 @@
 //! Finds credentials among the arguments of programs that do not name them: `mysql -pPASSWORD`, `curl -u USER:PASSWORD`.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
 
 use super::{
-    bytes::{BLANK, QUOTE, WORD, is, is_at, line_before, near, run, starts_word},
     looks::{is_random, is_reference, is_secret_like},
+    pattern::Pattern,
+    text::{
+        BLANK, DIGIT, Found, LETTER, QUOTE, UPPER, WORD, class, has, is, is_all, is_at, line_before, near, starts_word,
+    },
 };
 
 /// Where a program takes a secret.
@@ -90,7 +93,7 @@ pub(super) fn programs() -> impl Iterator<Item = (&'static str, usize)> {
     indexed.flat_map(|(index, (names, _))| names.split_whitespace().map(move |name| (name, index)))
 }
 
-static NAMES: std::sync::LazyLock<Vec<&str>> = std::sync::LazyLock::new(|| {
+static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let mut names: Vec<&str> = programs().map(|(name, _)| name).collect();
     names.sort_unstable();
     names
@@ -101,11 +104,11 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
     let bytes = text.as_bytes();
     let Some((_, places)) = PROGRAMS.get(program) else { return };
     let found = text.get(name.clone()).unwrap_or_default();
-    let follows = bytes.get(name.end).is_some_and(|&byte| is(byte, BLANK | QUOTE));
-    if !follows || !starts_word(bytes, name.start) || found.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return;
-    }
-    if name.start > 0 && matches!(bytes.get(name.start - 1), Some(b'-' | b'.' | b':' | b'=')) {
+    let is_program = is_at(bytes, name.end, BLANK | QUOTE)
+        && starts_word(bytes, name.start)
+        && !is_at(bytes, name.start.wrapping_sub(1), class(b"--..::=="))
+        && !has(found, UPPER);
+    if !is_program {
         return;
     }
     let words = arguments(text, &name);
@@ -175,22 +178,17 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
 /// Whether several short options are written as one, with this one among them: `-sSu`.
 fn is_combined(option: &str, name: &str) -> bool {
     let (Some(letters), Some(letter)) = (option.strip_prefix('-'), name.strip_prefix('-')) else { return false };
-    letter.len() == 1
-        && letters.len() <= 6
-        && letters.contains(letter)
-        && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+    letter.len() == 1 && letters.len() <= 6 && letters.contains(letter) && is_all(letters, LETTER)
 }
 
 /// The part of an argument after a user's name and a sign.
 fn after_sign(text: &str, argument: &Range<usize>, sign: char) -> Range<usize> {
     let found = text.get(argument.clone()).unwrap_or_default();
     match found.split_once(sign) {
-        // 1000:1000 are a user and a group.
         // The user is the secret: `curl -u sk_…:`
         Some((user, "")) if is_random(user, false) => argument.start..argument.start + user.len(),
-        Some((user, secret))
-            if !(user.contains("//") || user.bytes().chain(secret.bytes()).all(|byte| byte.is_ascii_digit())) =>
-        {
+        // 1000:1000 are a user and a group.
+        Some((user, secret)) if !(user.contains("//") || is_all(user, DIGIT) && is_all(secret, DIGIT)) => {
             argument.end - secret.len()..argument.end
         }
         _ => argument.end..argument.end,
@@ -223,21 +221,22 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
             at += 1;
             continue;
         }
-        if matches!(byte, b'|' | b';' | b']') || (byte == b'&' && bytes.get(at + 1) == Some(&b'&')) {
-            break;
-        }
-        if !listed && enclosing == Some(byte) {
+        let is_end = matches!(byte, b'|' | b';' | b']') || bytes.get(at..at + 2) == Some(b"&&");
+        if is_end || !listed && enclosing == Some(byte) {
             break;
         }
         let range = if is(byte, QUOTE) {
             let inner = near(text, at + 1, end);
             let length = inner.find(char::from(byte)).unwrap_or(inner.len());
-            at + 1..at + 1 + length
+            at += length + 2;
+            at - length - 1..at - 1
         } else {
-            at..word_end(bytes, at, end)
+            let head = bytes.get(..end).unwrap_or_default();
+            let Some(word) = WORD_PATTERN.as_ref().and_then(|word| word.match_at(head, at, false).end) else { break };
+            let range = at..word;
+            at = word.max(at + 1);
+            trimmed(text, range)
         };
-        at = range.end + usize::from(is(byte, QUOTE));
-        let range = if is(byte, QUOTE) { range } else { trimmed(text, range) };
         let found = text.get(range.clone()).unwrap_or_default();
         // Most words are too short to be names, or are options.
         if found.len() > 1 && !found.starts_with('-') && NAMES.binary_search(&found).is_ok() {
@@ -248,28 +247,9 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// Where a word ends: before a blank that is not between quotes.
-fn word_end(bytes: &[u8], mut at: usize, end: usize) -> usize {
-    let mut open = None;
-    while at < end {
-        let byte = bytes.get(at).copied().unwrap_or_default();
-        match open {
-            Some(quote) if byte == quote => open = None,
-            Some(_) => {}
-            None if is(byte, BLANK) => break,
-            None if matches!(byte, b'"' | b'\'') => {
-                let rest = bytes.get(at + 1..end).unwrap_or_default();
-                if !rest.contains(&byte) {
-                    return at;
-                }
-                open = Some(byte);
-            }
-            None => {}
-        }
-        at += 1;
-    }
-    at
-}
+/// A word, up to a blank that is not between quotes. None if the pattern is wrong, which happens never or always.
+static WORD_PATTERN: LazyLock<Option<Pattern>> =
+    LazyLock::new(|| Pattern::new(r#"(?:[^ \t\r\n"']+|"[^"\n]*"|'[^'\n]*')*"#));
 
 /// A word without a quote or bracket at its end that belongs to what surrounds the command.
 fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
@@ -281,30 +261,15 @@ fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
 }
 
 /// `echo SECRET | docker login --password-stdin`
-pub(super) const PIPES: &[&str] =
-    &["--password-stdin", "sudo -S", "passwd --stdin", "chpasswd", "--with-token", "--pass-stdin"];
-
-pub(super) fn find_piped(text: &str, reader: Range<usize>, ranges: &mut Vec<Range<usize>>) {
-    let head = line_before(text, reader.start, MAX_COMMAND);
-    let offset = reader.start - head.len();
-    let Some(pipe) = head.rfind('|') else { return };
-    let Some(echo) = head.get(..pipe).and_then(|head| head.rfind("echo ")) else { return };
-    let argument = head.get(echo + 5..pipe).unwrap_or_default();
-    let start = offset + echo + 5 + run(text.as_bytes(), offset + echo + 5, BLANK, 8);
-    let argument = argument.trim();
-    let (start, argument) = match argument.strip_prefix("-n ").or_else(|| argument.strip_prefix("-e ")) {
-        Some(rest) => (start + 3, rest),
-        None => (start, argument),
-    };
-    let range = unquoted(text, start..start + argument.len());
-    let range =
-        if text.get(reader).is_some_and(|reader| reader == "chpasswd") { after_sign(text, &range, ':') } else { range };
-    let found = text.get(range.clone()).unwrap_or_default();
-    if !found.is_empty()
-        && !is_reference(found)
-        && is_at(text.as_bytes(), range.start, !BLANK)
-        && found.bytes().any(|byte| is(byte, WORD))
-    {
-        ranges.push(range);
-    }
+pub(super) fn piped(found: &Found<'_>, _: &mut usize) -> Option<Range<usize>> {
+    let head = line_before(found.text, found.needle.start, MAX_COMMAND);
+    let offset = found.needle.start - head.len();
+    let pipe = head.rfind('|')?;
+    let echo = head.get(..pipe)?.rfind("echo ")? + "echo ".len();
+    let argument = head.get(echo..pipe)?.trim_start();
+    let argument = argument.strip_prefix("-n ").or_else(|| argument.strip_prefix("-e ")).unwrap_or(argument);
+    let end = offset + pipe;
+    let range = unquoted(found.text, end - argument.len()..end - argument.len() + argument.trim_end().len());
+    let range = if found.needle() == "chpasswd" { after_sign(found.text, &range, ':') } else { range };
+    has(found.text.get(range.clone())?, WORD).then_some(range)
 }

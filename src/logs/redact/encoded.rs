@@ -5,8 +5,8 @@ use std::ops::Range;
 use base64::Engine as _;
 
 use super::{
-    bytes::{BASE64, Class, DASH, DOT, EQUALS, UNDERSCORE, run, run_before},
     search,
+    text::{BASE64, Class, NAME, class, run, run_before},
     tokens::{self, CODEC},
 };
 
@@ -23,7 +23,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
 }
 
 /// Letters, digits and the signs of base64, and of names.
-const IN_WORD: Class = BASE64 | UNDERSCORE | DASH | DOT;
+const IN_WORD: Class = BASE64 | NAME;
 
 /// Calls `visit` with each long word of letters, digits and the signs of base64.
 fn words(text: &str, mut visit: impl FnMut(Range<usize>)) {
@@ -54,7 +54,7 @@ fn find_in_word(text: &str, range: Range<usize>, ranges: &mut Vec<Range<usize>>)
             && let Some(encoded) = text.get(at..at + length)
             && holds_credential(encoded)
         {
-            ranges.push(at..at + length + run(bytes, at + length, EQUALS, 2));
+            ranges.push(at..at + length + run(bytes, at + length, class(b"=="), 2));
         }
         at += length.max(1);
     }
@@ -63,8 +63,9 @@ fn find_in_word(text: &str, range: Range<usize>, ranges: &mut Vec<Range<usize>>)
 /// Whether a word decodes to a text that contains a credential.
 fn holds_credential(encoded: &str) -> bool {
     // The first characters rule most words out: text in base64 has a high bit of zero in each byte.
-    let start = CODEC.decode(encoded.get(..8).unwrap_or_default()).unwrap_or_default();
-    if start.is_empty() || !start.iter().all(|&byte| is_text(byte)) {
+    let mut start = [0; 6];
+    let decoded = CODEC.decode_slice(encoded.get(..8).unwrap_or_default(), &mut start);
+    if decoded != Ok(start.len()) || !start.iter().all(|&byte| is_text(byte)) {
         return false;
     }
     let Some(decoded) = CODEC.decode(encoded).ok().filter(|bytes| bytes.iter().all(|&byte| is_text(byte))) else {

@@ -6,13 +6,10 @@
 //! When a value cannot be distinguished from prose, it is redacted. The names of keys, schemes, users and hosts are kept,
 //! so that lines stay readable.
 
-mod bytes;
 mod commands;
 mod connections;
 mod encoded;
-mod found;
 mod headless;
-mod inserted;
 mod keys;
 mod looks;
 mod pattern;
@@ -20,10 +17,11 @@ mod phrases;
 mod private_keys;
 mod repeats;
 mod search;
+mod shapes;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tokens;
-mod words;
 
 use std::ops::Range;
 
@@ -69,7 +67,7 @@ impl Mask<'_> {
     fn ranges(self, text: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         if self.credentials {
-            private_keys::find_pem(text, self.cut, &mut ranges);
+            private_keys::find_pem(text, &mut ranges);
             search::find(text, &mut ranges);
             encoded::find(text, &mut ranges);
             if self.cut {

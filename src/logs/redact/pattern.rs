@@ -15,22 +15,40 @@ use regex_syntax::{
     hir::{self, Hir, HirKind, Look},
 };
 
-use super::bytes::{BLANK, ends_word, run};
+use super::text::{BLANK, ends_word, run};
 
-/// The pieces of patterns.
+/// The pieces of patterns. One may contain those below it.
 const PIECES: &[(&str, &str)] = &[
+    // What announces a value in a sentence, and a value at the end of a line or of a part of a sentence.
+    (
+        "{stated}",
+        r#"(?:(?:is|was):? *|(?:created|generated|issued|rotated|renewed|now|set|added|received)[\w .@-]{0,64}: +|(?:for|of) [^:="'\n]{0,64}: +|(?:for|of) [^\n]{0,64}? (?:is|was|to|now):? +)?"#,
+    ),
+    ("{last}", r#"(?:{value}(?:["']|$)|([^\s"'`]+?)[.,;][ \n])"#),
     ("{argument}", r#"{gap}(?:"[^"\n]*"|'[^'\n]*'){gap},"#),
     ("{quoted}", r#"{gap}(?:"([^"\n]+)"|'([^'\n]+)')"#),
     ("{value}", r#"(?:"([^"\n]*)|'([^'\n]*)|`([^`\n]*)|([^\s"'`]+))"#),
+    // The place after a colon, but for `::` and `://`.
+    ("{colon}", r"(?:{blanks}()|()[^:/]|()/[^/]|()$)"),
+    // A quote that is encoded for a URL, for HTML or as Unicode.
+    ("{encoded}", r"(?:%22|%27|%5C%22|&quot;|&#34;|&#39;|&#x27;|\\u0022|\\x22)"),
+    // The rest of a tag, and its content. Without an end, it is the description of an option: --password <password>  the password
+    ("{tag}", r"(?: (?:[^>\n</]|/[^>\n<])*)?>([^<\n]+)<"),
+    ("{quote}", r#"(?:\\*["'`])?"#),
+    ("{blanks}", r"[ \t\r]+"),
     ("{gap}", r"[ \t\r]*"),
 ];
 
 /// The longest run that is examined if something must follow, in bytes.
-const MAX_RUN: usize = 1024;
+pub(super) const MAX_RUN: usize = 1024;
 
 /// A parsed pattern.
 #[derive(Debug)]
-pub(super) struct Pattern(Box<[Node]>);
+pub(super) struct Pattern {
+    nodes: Box<[Node]>,
+    /// The bytes with which a match may begin, after blanks if the pattern begins with them. This rules most positions out.
+    first: Class,
+}
 
 #[derive(Debug)]
 enum Node {
@@ -45,7 +63,7 @@ enum Node {
 }
 
 /// Bytes: those of ASCII as bits, and whether all others belong to the class.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Class {
     ascii: u128,
     others: bool,
@@ -60,30 +78,50 @@ pub(super) struct Match {
     pub cut: Option<usize>,
 }
 
+impl Match {
+    /// The value, if the whole pattern matches.
+    pub(super) fn complete(self) -> Option<Range<usize>> {
+        self.end.and(self.value)
+    }
+}
+
 impl Pattern {
     /// None if the pattern contains what is not supported.
     pub(super) fn new(pattern: &str) -> Option<Self> {
         let whole = PIECES.iter().fold(pattern.to_owned(), |whole, (name, piece)| whole.replace(name, piece));
         let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(&whole).ok()?;
-        nodes(&hir).map(Self)
+        let nodes = nodes(&hir)?;
+        let mut first = Class { ascii: 0, others: false };
+        if !add_first(nodes.get(usize::from(begins_with_blanks(&nodes))..)?, &mut first) {
+            first = Class { ascii: u128::MAX, others: true };
+        }
+        Some(Self { nodes, first })
+    }
+
+    /// Whether a match may begin with a byte, perhaps after blanks.
+    pub(super) fn may_begin_with(&self, byte: u8) -> bool {
+        self.first.has(byte)
     }
 
     /// Matches the pattern from a position on, if asked without regard to the case of its texts.
     pub(super) fn match_at(&self, bytes: &[u8], at: usize, ignores_case: bool) -> Match {
+        let blanks = if begins_with_blanks(&self.nodes) { run(bytes, at, BLANK, MAX_RUN) } else { 0 };
+        if bytes.get(at + blanks).is_some_and(|&byte| !self.first.has(byte)) {
+            return Match::default();
+        }
         let mut search = Search { bytes, ignores_case, found: Match::default() };
-        search.found.end = search.follow(at, &Rest { nodes: &self.0, value: None, next: None });
+        search.found.end = search.follow(at, &Rest { nodes: &self.nodes, value: None, next: None });
         search.found
     }
 
     /// The value in a text that the pattern matches from a position on, without regard to the case of its texts.
     pub(super) fn value(&self, text: &str, at: usize) -> Option<Range<usize>> {
-        let found = self.match_at(text.as_bytes(), at, true);
-        found.end.and(found.value)
+        self.match_at(text.as_bytes(), at, true).complete()
     }
 
     /// For a pattern that is a run of ASCII bytes: how many precede a position, if these are neither too few nor too many.
     pub(super) fn length_before(&self, bytes: &[u8]) -> Option<usize> {
-        let [Node::Run { class, min, max, .. }] = &*self.0 else { return Some(0) };
+        let [Node::Run { class, min, max, .. }] = &*self.nodes else { return Some(0) };
         let length = bytes.iter().rev().take(max.saturating_add(1)).take_while(|&&byte| class.has(byte)).count();
         (*min..=*max).contains(&length).then_some(length)
     }
@@ -100,10 +138,10 @@ fn nodes(hir: &Hir) -> Option<Box<[Node]>> {
 fn node(hir: &Hir) -> Option<Node> {
     Some(match hir.kind() {
         HirKind::Literal(text) => Node::Text(text.0.clone()),
-        HirKind::Class(_) => Node::One(Class::new(hir)?),
+        HirKind::Class(_) => Node::One(Class::of(hir)?),
         HirKind::Capture(group) => Node::Value(nodes(&group.sub)?),
         HirKind::Alternation(all) => Node::Any(all.iter().map(nodes).collect::<Option<_>>()?),
-        HirKind::Repetition(repeated) => match (repeated.min, repeated.max, Class::new(&repeated.sub)) {
+        HirKind::Repetition(repeated) => match (repeated.min, repeated.max, Class::of(&repeated.sub)) {
             (0, Some(1), _) => Node::Any([nodes(&repeated.sub)?, Box::default()].into()),
             (min, max, Some(class)) => {
                 let max = max.map_or(usize::MAX, |max| max as usize);
@@ -117,19 +155,56 @@ fn node(hir: &Hir) -> Option<Node> {
     })
 }
 
+fn begins_with_blanks(nodes: &[Node]) -> bool {
+    matches!(nodes.first(), Some(Node::Run { class: Class { ascii: BLANK, others: false }, .. }))
+}
+
+/// Adds the bytes with which a match of nodes may begin. Returns whether it is never empty.
+fn add_first(nodes: &[Node], first: &mut Class) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::Text(text) => {
+            let byte = text.first().copied().unwrap_or_default();
+            first.add(Class::of_bytes(byte.to_ascii_lowercase(), byte.to_ascii_lowercase()));
+            first.add(Class::of_bytes(byte.to_ascii_uppercase(), byte.to_ascii_uppercase()));
+            true
+        }
+        Node::One(class) => {
+            first.add(*class);
+            true
+        }
+        Node::Run { class, min, .. } => {
+            first.add(*class);
+            *min > 0
+        }
+        Node::Any(all) => all.iter().filter(|nodes| !add_first(nodes, first)).count() == 0,
+        Node::Repeated { nodes, min, .. } => add_first(nodes, first) && *min > 0,
+        Node::Value(nodes) => add_first(nodes, first),
+        Node::WordEnd | Node::LineEnd => false,
+    })
+}
+
 impl Class {
-    /// The class of a single byte.
-    fn new(hir: &Hir) -> Option<Self> {
-        let ranges = match hir.kind() {
-            HirKind::Literal(text) if text.0.len() == 1 => vec![(text.0[0], text.0[0])],
+    fn of_bytes(from: u8, to: u8) -> Self {
+        let bits = (from..=to.min(127)).fold(0, |bits, byte| bits | 1 << byte);
+        Self { ascii: bits, others: to > 127 }
+    }
+
+    /// The class of a single byte. Bytes beyond ASCII belong to it if the last one does, or if it is only one of them.
+    fn of(hir: &Hir) -> Option<Self> {
+        let mut all = Self { ascii: 0, others: false };
+        match hir.kind() {
+            HirKind::Literal(text) if text.0.len() == 1 => all.add(Self::of_bytes(text.0[0], text.0[0])),
             HirKind::Class(hir::Class::Bytes(class)) => {
-                class.ranges().iter().map(|range| (range.start(), range.end())).collect()
+                class.ranges().iter().for_each(|range| all.add(Self::of_bytes(range.start(), range.end())));
             }
             _ => return None,
-        };
-        let others = ranges.iter().any(|(_, to)| *to == u8::MAX);
-        let bits = ranges.into_iter().flat_map(|(from, to)| from..=to.min(127)).map(|byte| 1 << byte);
-        Some(Self { ascii: bits.fold(0, |class, bit| class | bit), others })
+        }
+        Some(all)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.ascii |= other.ascii;
+        self.others |= other.others;
     }
 
     fn has(&self, byte: u8) -> bool {
@@ -159,21 +234,12 @@ impl Search<'_> {
                 Node::Text(text) => at += self.text(at, text)?,
                 Node::One(class) => {
                     self.note_end(at);
-                    if !self.bytes.get(at).is_some_and(|&byte| class.has(byte)) {
-                        return None;
-                    }
+                    self.bytes.get(at).filter(|&&byte| class.has(byte))?;
                     at += 1;
                 }
                 Node::Run { class, min, max, is_lazy: true } => {
                     let length = self.length(at, class, (*max).min(MAX_RUN));
-                    for end in at + *min..=at + length {
-                        if self.may_begin(end, after.nodes)
-                            && let Some(end) = self.follow(end, &after)
-                        {
-                            return Some(end);
-                        }
-                    }
-                    return None;
+                    return (at + *min..=at + length).find_map(|end| self.follow_nodes(end, after.nodes, &after));
                 }
                 Node::Run { class, min, max, is_lazy: false } => {
                     let is_last = after.nodes.is_empty() && after.next.is_none();
@@ -188,14 +254,9 @@ impl Search<'_> {
                     }
                 }
                 Node::Any(all) => {
-                    for nodes in all {
-                        if self.may_begin(at, nodes)
-                            && let Some(end) = self.follow(at, &Rest { nodes, value: None, next: Some(&after) })
-                        {
-                            return Some(end);
-                        }
-                    }
-                    return None;
+                    return all.iter().find_map(|nodes| {
+                        self.follow_nodes(at, nodes, &Rest { nodes, value: None, next: Some(&after) })
+                    });
                 }
                 Node::Repeated { nodes, min, max } => {
                     let once = Rest { nodes, value: None, next: None };
@@ -223,10 +284,14 @@ impl Search<'_> {
         rest.next.map_or(Some(at), |next| self.follow(at, next))
     }
 
-    /// Whether nodes may match from a position on: most are ruled out by the first byte of a text.
-    fn may_begin(&self, at: usize, nodes: &[Node]) -> bool {
-        let Some(Node::Text(text)) = nodes.first() else { return true };
-        self.bytes.get(at).zip(text.first()).is_none_or(|(found, first)| found.eq_ignore_ascii_case(first))
+    /// Where the match ends that begins with nodes. Most positions are ruled out by the first byte.
+    fn follow_nodes(&mut self, at: usize, nodes: &[Node], rest: &Rest<'_>) -> Option<usize> {
+        let may_begin = match (self.bytes.get(at), nodes.first()) {
+            (Some(byte), Some(Node::Text(text))) => text.first().is_none_or(|first| first.eq_ignore_ascii_case(byte)),
+            (Some(&byte), Some(Node::One(class))) => class.has(byte),
+            _ => true,
+        };
+        if may_begin { self.follow(at, rest) } else { None }
     }
 
     fn text(&mut self, at: usize, text: &[u8]) -> Option<usize> {

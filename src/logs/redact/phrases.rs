@@ -3,24 +3,28 @@
 use std::ops::Range;
 
 use super::{
-    bytes::{ALNUM, BLANK, QUOTE, URL_SAFE, WORD, is, is_at, run_before, starts_word},
-    connections,
-    found::Found,
-    inserted,
+    commands, connections,
+    keys::is_credential,
     looks::{has_hump, is_masked, is_random, is_reference, is_secret_like, is_uuid},
-    pattern::Pattern,
+    pattern::{MAX_RUN, Pattern},
+    text::{
+        ALNUM, BLANK, DIGIT, Found, LOWER, QUOTE, URL_SAFE, WORD, class, has, is_at, is_blank, is_quote, length,
+        rest_of_line, run_before, starts_word,
+    },
 };
 
 /// How the value is found.
 #[derive(Clone, Copy)]
 enum Find {
     /// What the pattern has in a group, after the needle, if it is accepted.
-    Pattern(&'static str, fn(&str) -> bool),
+    After(&'static str, fn(&str) -> bool),
+    /// The same of the word before the needle, up to the needle.
+    Before(&'static str, fn(&str) -> bool),
     /// What a function returns. It may set up to where the needle need not be searched again.
     Function(fn(&Found<'_>, &mut usize) -> Option<Range<usize>>),
 }
 
-use Find::{Function, Pattern as After};
+use Find::{After, Before, Function};
 
 /// The texts that begin a phrase, with `|` between them; what must precede them; and how the value is found.
 type Row = (&'static str, fn(&Found<'_>) -> bool, Find);
@@ -90,7 +94,7 @@ const ROWS: &[Row] = &[
         After(r#"[^)\n]{0,256}?["']([^"' )\n]+)["'][^"')\n]*(?:\)|$)"#, is_secret_like),
     ),
     ("identified ", any_place, After(r"(?:with [^ \n]+ +)?(?:by|as) (?:password )?{quoted}", any)),
-    ("insert into ", any_place, Function(inserted::find)),
+    ("insert into ", any_place, Function(inserted)),
     // Logs of wget, Redis and PuTTY
     ("stored cookie ", any_place, After(r"[^\n]{0,1024}? ([^ \n]+)$", any)),
     ("\"AUTH\" \"", any_place, After(r#"(?:[^"\n]*" ")?([^"\n]+)""#, any)),
@@ -99,10 +103,10 @@ const ROWS: &[Row] = &[
     ("private-lines: ", any_place, After(r"\d{1,4}\n((?:[0-9A-Za-z+/=]{4,128}\n?)+)", any)),
     // URLs and data source names
     ("://", any_place, Function(connections::userinfo)),
-    ("%3A%2F%2F", any_place, Function(connections::encoded_userinfo)),
-    ("@tcp(|@unix(", any_place, Function(connections::before_at)),
-    ("@//|@(description", any_place, Function(connections::oracle)),
-    ("@", any_place, Function(connections::oracle_or_pair)),
+    ("%3A%2F%2F", any_place, After(r"[\w.~-]*(?:%40[\w.-]*)?%3A([^\s&]{1,256}?)%40", any)),
+    ("@tcp(|@unix(", any_place, Before(r"(?:[^\n]{0,256}?=)?[\w.-]*:([^\n]*)$", is_no_path)),
+    ("@//|@(description", any_place, Before(r"(?:[^\n]{0,256}?[:=(])?[A-Za-z_]\w*/([^/@\n]+)$", any)),
+    ("@", any_place, Function(connections::before_host)),
     (":5432:|:*:", any_place, After(r#"[\w.*-]{1,128}:[\w.*-]{1,128}:([^ "'\t\n]{4,})"#, is_password)),
     // Parameters: `?code=…`, `&p=…` of InfluxDB, `?sig=…` of signed URLs, `pin=4931`
     ("code=", is_parameter, After(PARAMETER, is_strictly_random)),
@@ -112,6 +116,12 @@ const ROWS: &[Row] = &[
     // Options of any program, `command <<< '…'`
     (" -p ", follows_user_option, After("{value}", is_password)),
     ("<<< ", is_here_string, After(r#"["']?([^\s"'`]+)["']?(?:[^ ]|$| [^>])"#, is_secret_like)),
+    // `echo SECRET | docker login --password-stdin`
+    (
+        "--password-stdin|sudo -S|passwd --stdin|chpasswd|--with-token|--pass-stdin",
+        any_place,
+        Function(commands::piped),
+    ),
     // `Bearer …`, `Basic …`, also outside of headers; lists of protocols: `bearer, …`; npm's `_auth=…`
     ("bearer|basic", word, After(r"(?:%20|\+|[ \t]+)([\w.~+/-]{8,}={0,2})", is_token)),
     ("bearer|basic", word, After(r",{gap}([\w.~+/-]{8,})", is_strictly_random)),
@@ -121,40 +131,24 @@ const ROWS: &[Row] = &[
 const PASSWORD: &str = "password |password) |passphrase |passcode |pass |pw ";
 const TOKEN: &str = "password|secret|token";
 const PARAMETER: &str = r#"([^\s&"'<>\\]+)"#;
-/// Pieces of the patterns above: what announces a value, and a value at the end of a line or of a part of a sentence.
-const PIECES: &[(&str, &str)] = &[
-    (
-        "{stated}",
-        r#"(?:(?:is|was):? *|(?:created|generated|issued|rotated|renewed|now|set|added|received)[\w .@-]{0,64}: +|(?:for|of) [^:="'\n]{0,64}: +|(?:for|of) [^\n]{0,64}? (?:is|was|to|now):? +)?"#,
-    ),
-    ("{last}", r#"(?:{value}(?:["']|$)|([^\s"'`]+?)[.,;][ \n])"#),
-];
 
 /// A row whose pattern is parsed.
 pub(super) struct Phrase {
     before: fn(&Found<'_>) -> bool,
-    finder: Finder,
+    find: Find,
+    pattern: Option<Pattern>,
 }
 
-enum Finder {
-    Pattern(Pattern, fn(&str) -> bool),
-    Function(fn(&Found<'_>, &mut usize) -> Option<Range<usize>>),
-}
-
-/// Every phrase with its needles. None if a pattern is not supported.
+/// Every phrase with its needles. None if a pattern is wrong.
 pub(super) fn phrases() -> Option<Vec<(&'static str, Phrase)>> {
     let rows = ROWS.iter().map(|&(needles, before, find)| {
-        let finder = match find {
-            After(pattern, accepts) => Finder::Pattern(parsed(pattern)?, accepts),
-            Function(find) => Finder::Function(find),
+        let pattern = match find {
+            After(pattern, _) | Before(pattern, _) => Some(Pattern::new(pattern)?),
+            Function(_) => None,
         };
-        Some((needles, Phrase { before, finder }))
+        Some((needles, Phrase { before, find, pattern }))
     });
     rows.collect()
-}
-
-fn parsed(pattern: &str) -> Option<Pattern> {
-    Pattern::new(&PIECES.iter().fold(pattern.to_owned(), |whole, (name, piece)| whole.replace(name, piece)))
 }
 
 impl Phrase {
@@ -165,17 +159,74 @@ impl Phrase {
 
     /// The value of the phrase, if there is one. `searched` is where the needle must be searched again.
     pub(super) fn find(&self, found: &Found<'_>, searched: &mut usize) -> Option<Range<usize>> {
-        let value = match &self.finder {
-            Finder::Function(find) => find(found, searched)?,
-            Finder::Pattern(pattern, accepts) => {
-                let value = found.without_stop(pattern.value(found.text, found.end())?);
-                found.text.get(value.clone()).filter(|text| accepts(text)).map(|_| value)?
+        let text = |value: &Range<usize>| found.text.get(value.clone()).unwrap_or_default();
+        let value = match (self.find, &self.pattern) {
+            (Function(find), _) => find(found, searched)?,
+            (After(_, accepts), Some(pattern)) => {
+                let value = whole_word(found, without_stop(found, pattern.value(found.text, found.end())?));
+                accepts(text(&value)).then_some(value)?
             }
+            (Before(_, accepts), Some(pattern)) => {
+                let head = found.text.get(..found.needle.start)?;
+                let word = head
+                    .bytes()
+                    .rev()
+                    .take(MAX_WORD)
+                    .take_while(|&byte| !byte.is_ascii_whitespace() && !is_quote(Some(byte)));
+                let value = pattern.value(head, head.len() - word.count())?;
+                accepts(text(&value)).then_some(value)?
+            }
+            _ => return None,
         };
         *searched = value.end.max(*searched);
-        let text = found.text.get(value.clone())?;
-        (!text.is_empty() && !is_reference(text) && !is_masked(text)).then_some(value)
+        let value_text = text(&value);
+        (!value_text.is_empty() && !is_reference(value_text) && !is_masked(value_text)).then_some(value)
     }
+}
+
+/// The longest word before a needle that is examined, in bytes.
+const MAX_WORD: usize = 512;
+
+/// The value without the sign that ends a sentence, if no quote follows.
+fn without_stop(found: &Found<'_>, value: Range<usize>) -> Range<usize> {
+    let text = found.text.get(value.clone()).unwrap_or_default();
+    let is_quoted = is_at(found.bytes(), value.end, QUOTE);
+    let kept = if is_quoted { text } else { text.trim_end_matches(['.', ',', ';', ')', ':', '!']) };
+    value.start..value.start + kept.len()
+}
+
+/// A value that is longer than patterns examine, to its end.
+fn whole_word(found: &Found<'_>, value: Range<usize>) -> Range<usize> {
+    let is_longer = value.len() >= MAX_RUN;
+    let rest =
+        if is_longer { length(found.bytes(), value.end, |byte| is_blank(byte) || is_quote(Some(byte))) } else { 0 };
+    value.start..value.end + rest
+}
+
+/// `INSERT INTO users (name, password) VALUES ('ann', '…')`: the value in the place of the column
+fn inserted(found: &Found<'_>, _: &mut usize) -> Option<Range<usize>> {
+    let (text, needle) = (found.text, &found.needle);
+    let line = rest_of_line(text, needle.end, 1024);
+    let open = line.find('(')?;
+    let close = open + line.get(open..)?.find(')')?;
+    let columns = line.get(open + 1..close)?;
+    let place =
+        columns.split(',').position(|column| is_credential(column.trim_matches([' ', '"', '`', '\'', '[', ']'])))?;
+    let rest = line.get(close + 1..)?;
+    let values =
+        rest.find('(').filter(|&at| rest.get(..at).is_some_and(|word| word.trim().eq_ignore_ascii_case("values")))?;
+    let mut values = rest.get(values + 1..)?;
+    for _ in 0..place {
+        let value = values.trim_start();
+        let length = match value.strip_prefix('\'') {
+            Some(inner) => inner.find('\'')? + 2,
+            None => value.find([',', ')'])?,
+        };
+        values = value.get(length..)?.trim_start().strip_prefix(',')?;
+    }
+    let value = values.trim_start().strip_prefix('\'')?;
+    let start = needle.end + line.len() - value.len();
+    Some(start..start + value.find('\'').unwrap_or(value.len()))
 }
 
 // What must precede a needle.
@@ -199,7 +250,7 @@ fn in_sentence(found: &Found<'_>) -> bool {
 
 /// `… with password '…'`, or the keyword of SQL
 fn is_statement(found: &Found<'_>) -> bool {
-    let is_upper = found.needle().bytes().all(|byte| !byte.is_ascii_lowercase());
+    let is_upper = !has(found.needle(), LOWER);
     word(found) && (is_upper || found.head().trim_end().ends_with("with"))
 }
 
@@ -232,7 +283,7 @@ fn is_used(found: &Found<'_>) -> bool {
 
 /// Not a word of a sentence: `AUTH …` on its own, `USER` in an access list
 fn is_redis_command(found: &Found<'_>) -> bool {
-    let is_alone = !found.head().bytes().any(|byte| is(byte, WORD));
+    let is_alone = !has(found.head(), WORD);
     matches!(found.needle(), "USER " | "user ") || (found.needle() == "AUTH " && is_alone)
 }
 
@@ -267,6 +318,10 @@ fn any(_: &str) -> bool {
     true
 }
 
+fn is_no_path(value: &str) -> bool {
+    !value.starts_with("//")
+}
+
 fn has_eight(value: &str) -> bool {
     value.len() >= 8
 }
@@ -294,9 +349,7 @@ fn is_password(value: &str) -> bool {
 /// Distinguishes a token from a word such as "authentication": by its length, a digit, a sign, or a capital letter after a
 /// small one.
 fn is_token(token: &str) -> bool {
-    token.len() >= 24
-        || token.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'~'))
-        || has_hump(token)
+    token.len() >= 24 || has(token, DIGIT | class(b"++~~")) || has_hump(token)
 }
 
 #[cfg(test)]
@@ -304,10 +357,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_is_supported() {
+    fn every_pattern_is_right() {
         for (needles, _, find) in ROWS {
-            if let After(pattern, _) = find {
-                assert!(parsed(pattern).is_some(), "{needles}: {pattern}");
+            if let After(pattern, _) | Before(pattern, _) = find {
+                assert!(Pattern::new(pattern).is_some(), "{needles}: {pattern}");
             }
         }
     }

@@ -5,8 +5,8 @@ use std::{collections::HashSet, ops::Range};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::{
-    bytes::{ALNUM, is_at},
     looks::is_secret_like,
+    text::{ALNUM, is_at},
 };
 use crate::logs::redact_patterns;
 

@@ -5,22 +5,20 @@ use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::{
-    bytes::length,
     commands,
-    found::Found,
     keys::{self, Keys, most_examined},
     phrases::{self, Phrase},
     private_keys::{self, KEY_TYPE},
+    text::{Found, length},
     tokens::{self, Shape},
 };
 
-/// What is examined where a needle was found.
+/// What is examined where a needle was found. Shapes, programs and phrases are given by their index.
+#[derive(Clone, Copy)]
 enum Rule {
     Key,
-    Token(Box<Shape>),
+    Token(usize, &'static str),
     Program(usize),
-    Pipe,
-    /// By its index.
     Phrase(usize),
     KeyType,
 }
@@ -29,6 +27,7 @@ struct Rules {
     needles: AhoCorasick,
     /// By the index of the needle.
     rules: Vec<Vec<Rule>>,
+    shapes: Vec<Shape>,
     phrases: Vec<Phrase>,
 }
 
@@ -39,11 +38,13 @@ impl Rules {
     fn build() -> Option<Self> {
         let mut all = BTreeMap::<String, Vec<Rule>>::new();
         let mut add = |needle: &str, rule| all.entry(needle.to_ascii_lowercase()).or_default().push(rule);
-        keys::STEMS.iter().for_each(|stem| add(stem, Rule::Key));
-        tokens::shapes()?.into_iter().for_each(|(prefix, shape)| add(prefix, Rule::Token(Box::new(shape))));
+        keys::STEMS.split_whitespace().for_each(|stem| add(stem, Rule::Key));
+        let (mut shapes, mut phrases) = (Vec::new(), Vec::new());
+        for (prefixes, shape) in tokens::shapes()? {
+            prefixes.split('|').for_each(|prefix| add(prefix, Rule::Token(shapes.len(), prefix)));
+            shapes.push(shape);
+        }
         commands::programs().for_each(|(name, program)| add(name, Rule::Program(program)));
-        commands::PIPES.iter().for_each(|pipe| add(pipe, Rule::Pipe));
-        let mut phrases = Vec::new();
         for (needles, phrase) in phrases::phrases()? {
             needles.split('|').for_each(|needle| add(needle, Rule::Phrase(phrases.len())));
             phrases.push(phrase);
@@ -52,7 +53,7 @@ impl Rules {
         // An automaton that is faster takes some megabytes.
         let kind = AhoCorasickKind::ContiguousNFA;
         let needles = AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(all.keys()).ok()?;
-        Some(Self { needles, rules: all.into_values().collect(), phrases })
+        Some(Self { needles, rules: all.into_values().collect(), shapes, phrases })
     }
 }
 
@@ -73,44 +74,45 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut tokens_end = 0;
     let mut key_types_end = 0;
     let (mut examined, mut last_examined, mut masked_end) = (0, 0, 0);
-    let found = rules.needles.find_overlapping_iter(text);
-    let found = found.filter_map(|found| Some((found.range(), rules.rules.get(found.pattern().as_usize())?)));
-    for (range, rule) in found.flat_map(|(range, rules)| rules.iter().map(move |rule| (range.clone(), rule))) {
-        match rule {
-            Rule::Key => keys.find(text, range, ranges),
-            // The rest of a token is not searched again.
-            Rule::Token(shape) if range.start >= tokens_end => {
-                let count = ranges.len();
-                tokens::find(text, range, shape, ranges);
-                tokens_end =
-                    ranges.get(count..).unwrap_or_default().iter().map(|token| token.end).fold(tokens_end, usize::max);
-            }
-            Rule::Program(program) => commands::find(text, range, *program, ranges),
-            Rule::Pipe => commands::find_piped(text, range, ranges),
-            Rule::Phrase(_) if range.start < masked_end => {}
-            Rule::Phrase(phrase) => {
-                let (Some(phrase), Some(searched)) = (rules.phrases.get(*phrase), searched.get_mut(*phrase)) else {
-                    continue;
-                };
-                let found = Found { text, needle: range };
-                if found.needle.start < *searched || !phrase.begins(&found) {
-                    continue;
+    for needle in rules.needles.find_overlapping_iter(text) {
+        let range = needle.range();
+        for &rule in rules.rules.get(needle.pattern().as_usize()).into_iter().flatten() {
+            match rule {
+                Rule::Key => keys.find(text, range.clone(), ranges),
+                // The rest of a token is not searched again.
+                Rule::Token(shape, prefix) if range.start >= tokens_end => {
+                    let count = ranges.len();
+                    if let Some(shape) = rules.shapes.get(shape) {
+                        shape.find(text, range.clone(), prefix, ranges);
+                    }
+                    let found = ranges.get(count..).unwrap_or_default();
+                    tokens_end = found.iter().map(|token| token.end).fold(tokens_end, usize::max);
                 }
-                if found.is_in_sentence() && last_examined < found.needle.end {
-                    examined += 1;
-                    last_examined = found.needle.end;
+                Rule::Program(program) => commands::find(text, range.clone(), program, ranges),
+                Rule::Phrase(phrase) if range.start >= masked_end => {
+                    let (Some(phrase), Some(searched)) = (rules.phrases.get(phrase), searched.get_mut(phrase)) else {
+                        continue;
+                    };
+                    let found = Found { text, needle: range.clone() };
+                    if range.start < *searched || !phrase.begins(&found) {
+                        continue;
+                    }
+                    if found.is_in_sentence() && last_examined < range.end {
+                        examined += 1;
+                        last_examined = range.end;
+                    }
+                    if examined > most_examined(range.start) {
+                        masked_end = range.end + length(text.as_bytes(), range.end, |_| false);
+                        ranges.push(range.end..masked_end);
+                    } else {
+                        ranges.extend(phrase.find(&found, searched));
+                    }
                 }
-                if examined > most_examined(found.needle.start) {
-                    masked_end = found.needle.end + length(text.as_bytes(), found.needle.end, |_| false);
-                    ranges.push(found.needle.end..masked_end);
-                } else {
-                    ranges.extend(phrase.find(&found, searched));
+                Rule::KeyType if range.start >= key_types_end => {
+                    key_types_end = private_keys::find_in_web_key(text, range.start, key_types_end, ranges);
                 }
+                Rule::Token(..) | Rule::Phrase(_) | Rule::KeyType => {}
             }
-            Rule::KeyType if range.start >= key_types_end => {
-                key_types_end = private_keys::find_in_web_key(text, range.start, key_types_end, ranges);
-            }
-            Rule::Token(_) | Rule::KeyType => {}
         }
     }
 }

@@ -12,10 +12,8 @@ use regex_automata::{
 };
 use regex_syntax::{
     ast::{self, ClassSet, ClassSetItem, Visitor},
-    hir::{Hir, translate::TranslatorBuilder},
+    hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition, translate::TranslatorBuilder},
 };
-
-use super::coarse;
 
 /// The most bytes of one compiled pattern.
 pub(super) const MAX_BYTES: usize = 128 * 1024;
@@ -78,7 +76,7 @@ impl Automaton {
     pub(super) fn new(pattern: &str) -> Result<Self, PatternError> {
         let hir = parse(pattern)?;
         match Self::of(&hir, MAX_EXACT_BYTES) {
-            Err(PatternError::TooLarge) => Self::of(&coarse::with_coarse_classes(hir), MAX_BYTES),
+            Err(PatternError::TooLarge) => Self::of(&with_coarse_classes(hir), MAX_BYTES),
             result => result,
         }
     }
@@ -92,7 +90,7 @@ impl Automaton {
     /// With coarse classes, whatever its size.
     #[cfg(test)]
     pub(super) fn coarse(pattern: &str) -> Result<Self, PatternError> {
-        Self::of(&coarse::with_coarse_classes(parse(pattern)?), MAX_BYTES)
+        Self::of(&with_coarse_classes(parse(pattern)?), MAX_BYTES)
     }
 
     fn of(hir: &Hir, max_bytes: usize) -> Result<Self, PatternError> {
@@ -172,6 +170,45 @@ fn syntax(error: impl std::error::Error) -> PatternError {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
     PatternError::Syntax(last.strip_prefix("error: ").unwrap_or(last).to_owned())
+}
+
+/// A class with more ranges outside of ASCII becomes coarse.
+const MAX_RANGES: usize = 4;
+/// The first character outside of ASCII.
+const FIRST: char = '\u{80}';
+
+/// The pattern with coarse classes, which are smaller: in UTF-8, `\w` takes 18 KiB once compiled, and a repetition contains
+/// it again and again. They are the same within ASCII. Beyond, digits and white space match nothing, and any
+/// other class everything, because it is safer to mask too much than too little.
+fn with_coarse_classes(pattern: Hir) -> Hir {
+    match pattern.into_kind() {
+        HirKind::Class(Class::Unicode(class)) => Hir::class(Class::Unicode(coarse(class))),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
+            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(with_coarse_classes(*sub)) })
+        }
+        HirKind::Capture(Capture { index, name, sub }) => {
+            Hir::capture(Capture { index, name, sub: Box::new(with_coarse_classes(*sub)) })
+        }
+        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(with_coarse_classes).collect()),
+        HirKind::Alternation(parts) => Hir::alternation(parts.into_iter().map(with_coarse_classes).collect()),
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Look(look) => Hir::look(look),
+    }
+}
+
+fn coarse(class: ClassUnicode) -> ClassUnicode {
+    let others = || class.iter().filter(|range| !range.end().is_ascii());
+    if others().count() <= MAX_RANGES {
+        return class;
+    }
+    let ascii = class.iter().filter(|range| range.start().is_ascii());
+    let ascii = ascii.map(|range| ClassUnicodeRange::new(range.start(), range.end().min('\x7f')));
+    let mut firsts = others().map(|range| range.start().max(FIRST));
+    let is_digits_or_space = firsts.all(|first| first.is_numeric() || first.is_whitespace());
+    let rest = (!is_digits_or_space).then(|| ClassUnicodeRange::new(FIRST, char::MAX));
+    ClassUnicode::new(ascii.chain(rest))
 }
 
 /// Counts the sets in brackets that are slow to fold.

@@ -2,18 +2,22 @@
 //!
 //! Every tenant may write them, so nothing about them is trusted: not how long they take to compile, not how large they
 //! become, and not how long they search. The size of one is limited when it is validated ([`Pattern::new`]), the memory of
-//! all is that of a bounded [cache](cache::compiled), and the search of a text has a budget of processor time ([`find`]).
+//! all is that of a bounded cache ([`COMPILED`]), and the search of a text has a budget of processor time ([`find`]).
 //! They are never compiled or searched on the thread of the event loop.
 
 mod automaton;
-mod cache;
-mod coarse;
 
-use std::{hash::Hash, ops::Range, sync::Arc, time::Duration};
+use std::{
+    hash::Hash,
+    ops::Range,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
 
 pub use automaton::PatternError;
 
 use self::automaton::{Automaton, Search};
+use crate::bounded::WeightedCache;
 
 /// The most bytes of the compiled patterns of one object.
 pub(crate) const MAX_BYTES_OF_OBJECT: usize = 256 * 1024;
@@ -25,6 +29,35 @@ const MIN_TIME: Duration = Duration::from_millis(2);
 const MAX_TIME: Duration = Duration::from_millis(100);
 /// How many matches are searched before the clock is read, which takes as long as some short searches.
 const MATCHES_PER_READING: usize = 16;
+
+/// The most bytes of all compiled patterns. If a pattern is needed that was evicted, it is compiled again, which takes
+/// milliseconds, so objects with many patterns make each other slower, but invalid they never make each other.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// What an entry takes beside the pattern, in bytes.
+const ENTRY_BYTES: usize = 128;
+
+type Cache = WeightedCache<Pattern, Arc<Automaton>>;
+
+/// The compiled patterns, shared by all objects that have the same. All count for one namespace, so that those go first that
+/// were used least recently.
+static COMPILED: LazyLock<Mutex<Cache>> = LazyLock::new(|| Mutex::new(Cache::new(MAX_BYTES, 0)));
+
+fn compiled_patterns() -> std::sync::MutexGuard<'static, Cache> {
+    COMPILED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cached(cache: &mut Cache, pattern: &Pattern) -> Option<Arc<Automaton>> {
+    cache.touch(pattern, "");
+    cache.get(pattern).cloned()
+}
+
+fn remember(cache: &mut Cache, pattern: &Pattern, automaton: &Arc<Automaton>) {
+    let bytes = pattern.0.len() + automaton.memory() + ENTRY_BYTES;
+    cache.insert(pattern.clone(), Arc::clone(automaton), bytes, "");
+    while let Some(oldest) = cache.excess() {
+        cache.remove(&oldest);
+    }
+}
 
 /// A valid pattern. It holds only its text, because most patterns are rarely needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,12 +86,23 @@ impl Pattern {
 
     /// Compiles the pattern, and returns the bytes that it takes then.
     pub(crate) fn compile(&self) -> Result<usize, PatternError> {
-        cache::compiled(&self.0).map(|automaton| automaton.bytes())
+        self.compiled().map(|automaton| automaton.bytes())
+    }
+
+    /// The compiled pattern. It is compiled if it is not in the cache.
+    fn compiled(&self) -> Result<Arc<Automaton>, PatternError> {
+        if let Some(automaton) = cached(&mut compiled_patterns(), self) {
+            return Ok(automaton);
+        }
+        // Without the lock: compiling may take milliseconds.
+        let automaton = Arc::new(Automaton::new(&self.0)?);
+        remember(&mut compiled_patterns(), self, &automaton);
+        Ok(automaton)
     }
 
     /// Whether the pattern has been compiled, and is thus valid.
     pub(crate) fn is_compiled(&self) -> bool {
-        cache::contains(&self.0)
+        cached(&mut compiled_patterns(), self).is_some()
     }
 
     #[must_use]
@@ -84,7 +128,7 @@ pub(crate) fn budget(length: usize) -> Duration {
 /// Finds the matches of patterns in a text, as `Regex::find_iter` does, within the [`budget`] of the text. Each pattern has
 /// an equal share of what those before it left.
 pub(super) fn find(patterns: &[Pattern], text: &str) -> Matches {
-    let automata = patterns.iter().map(|pattern| cache::compiled(&pattern.0));
+    let automata = patterns.iter().map(Pattern::compiled);
     find_in(automata, text, processor_time)
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use regex::Regex;
 
-use super::{automaton::MAX_BYTES, *};
+use super::{automaton, *};
 
 /// A spec may have this many patterns.
 const PATTERNS: usize = crate::api::limits::REDACT_PATTERNS;
@@ -245,8 +245,33 @@ fn bounds_the_size_of_patterns() {
     ] {
         let result = Pattern::new(pattern);
         assert_eq!(result.as_ref().err(), problem.as_ref(), "{pattern}");
-        assert!(result.is_err() || result.is_ok_and(|(_, bytes)| bytes <= MAX_BYTES), "{pattern}");
+        assert!(result.is_err() || result.is_ok_and(|(_, bytes)| bytes <= automaton::MAX_BYTES), "{pattern}");
     }
     let nested = format!("{}a{}", "(".repeat(40), ")".repeat(40));
     assert!(matches!(Pattern::new(&nested), Err(PatternError::Syntax(_))));
+}
+
+#[test]
+fn shares_equal_patterns() {
+    let [one, other] = [0; 2].map(|_| Pattern::unchecked("shared-[0-9]+").compiled().unwrap());
+    assert!(Arc::ptr_eq(&one, &other));
+}
+
+#[test]
+fn evicts_the_least_recently_used_pattern_beyond_its_bytes() {
+    let patterns: Vec<_> = (0..4).map(|index| Pattern::unchecked(&format!("card{index} [0-9]+"))).collect();
+    let automata: Vec<_> = patterns.iter().map(|pattern| Arc::new(Automaton::new(pattern.as_str()).unwrap())).collect();
+    let size = |index: usize| patterns[index].0.len() + automata[index].memory() + ENTRY_BYTES;
+    let mut memory = Cache::new(size(0) + size(1) + size(2), 0);
+    for index in 0..3 {
+        assert!(cached(&mut memory, &patterns[index]).is_none());
+        remember(&mut memory, &patterns[index], &automata[index]);
+        remember(&mut memory, &patterns[index], &automata[index]);
+    }
+    assert_eq!(memory.total(), size(0) + size(1) + size(2), "a pattern that is inserted twice counts once");
+    assert!(cached(&mut memory, &patterns[0]).is_some());
+    remember(&mut memory, &patterns[3], &automata[3]);
+    let kept: Vec<_> = patterns.iter().map(|pattern| cached(&mut memory, pattern).is_some()).collect();
+    assert_eq!(kept, [true, false, true, true], "the second was used least recently");
+    assert_eq!(memory.total(), size(0) + size(2) + size(3));
 }

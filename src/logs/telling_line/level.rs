@@ -1,6 +1,9 @@
-//! The level of a line in a log, as the loggers of common languages and programs write it.
+//! The level of a line in a log, as the loggers of common languages and programs write it, and the fields of a line in JSON
+//! or logfmt.
 
-use super::fields::{field, json_fields};
+use std::{borrow::Cow, collections::HashMap};
+
+use serde_json::value::RawValue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
@@ -77,56 +80,14 @@ fn of_value(value: &str) -> Option<Level> {
 }
 
 fn of_name(name: &str) -> Option<Level> {
-    const ERRORS: [&str; 19] = [
-        "error",
-        "err",
-        "eror",
-        "fatal",
-        "ftl",
-        "panic",
-        "pnc",
-        "critical",
-        "crit",
-        "emerg",
-        "emergency",
-        "alert",
-        "severe",
-        "fail",
-        "e",
-        "f",
-        "dpanic",
-        "errored",
-        "failure",
-    ];
-    const LOWER: [&str; 23] = [
-        "info",
-        "inf",
-        "information",
-        "warn",
-        "warning",
-        "wrn",
-        "debug",
-        "dbg",
-        "dbug",
-        "trace",
-        "trc",
-        "trce",
-        "notice",
-        "note",
-        "system",
-        "log",
-        "hint",
-        "detail",
-        "statement",
-        "i",
-        "w",
-        "d",
-        "verbose",
-    ];
-    let is = |names: &[&str]| names.iter().any(|own| own.eq_ignore_ascii_case(name));
-    if is(&ERRORS) {
+    const ERRORS: &str = "error err eror fatal ftl panic pnc critical crit emerg emergency alert severe fail e f dpanic \
+                          errored failure";
+    const LOWER: &str = "info inf information warn warning wrn debug dbg dbug trace trc trce notice note system log hint \
+                         detail statement i w d verbose";
+    let is = |names: &str| names.split_whitespace().any(|own| own.eq_ignore_ascii_case(name));
+    if is(ERRORS) {
         Some(Level::Error)
-    } else if is(&LOWER) {
+    } else if is(LOWER) {
         Some(Level::Lower)
     } else {
         None
@@ -178,4 +139,31 @@ fn delimited(word: &str, before: &str, after: &str) -> Option<usize> {
         return Some(before.len() - usize::from(before.ends_with(['[', '<'])));
     }
     None
+}
+
+/// The fields of a JSON object, by their keys in lower case.
+pub(super) fn json_fields(line: &str) -> Option<HashMap<Cow<'_, str>, &RawValue>> {
+    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(line.trim_end()).ok()?;
+    Some(fields.into_iter().map(|(key, value)| (Cow::Owned(key.to_ascii_lowercase()), value)).collect())
+}
+
+/// The value of a key in logfmt: `key=value` or `key="a value"`.
+pub(super) fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let mut rest = line;
+    loop {
+        let at = rest.find(key)?;
+        let (before, after) = (rest.get(..at)?, rest.get(at + key.len()..)?);
+        let begins = before.is_empty() && rest.len() == line.len() || before.ends_with([' ', '\t']);
+        if begins && let Some(value) = after.strip_prefix('=') {
+            let Some(quoted) = value.strip_prefix('"') else { return value.split_whitespace().next() };
+            let mut is_escaped = false;
+            let end = quoted.find(|own| {
+                let ends = own == '"' && !is_escaped;
+                is_escaped = own == '\\' && !is_escaped;
+                ends
+            });
+            return quoted.get(..end.unwrap_or(quoted.len()));
+        }
+        rest = after;
+    }
 }

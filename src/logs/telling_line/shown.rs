@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{
-    fields::{field, json_fields},
-    level::{level, of_klog},
-};
+use super::level::{field, json_fields, level, of_klog};
 
 /// The most characters of a quotation.
 pub(super) const MOST: usize = 160;

@@ -1,214 +1,68 @@
-//! Words of lines without a level: those that report a failure, and those that only say that the program ends.
+//! Words of lines without a level: those that report a failure, and those that only say that the program ends. In the lists,
+//! `|` is between them.
+
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
 
 /// The ends of lines with which shells and programs report an error of the system.
-const OF_SHELL: [&str; 9] = [
-    "command not found",
-    ": not found",
-    ": permission denied",
-    ": no such file or directory",
-    "exec format error",
-    ": operation not permitted",
-    "connection refused",
-    "address already in use",
-    "no space left on device",
-];
+const OF_SHELL: &str = "\
+    command not found|: not found|: permission denied|: no such file or directory|exec format error|\
+    : operation not permitted|connection refused|address already in use|no space left on device";
 
 /// Words that report a failure, in lower case.
-const FAILURES: [&str; 112] = [
-    "command not found",
-    " not found",
-    "no such ",
-    " unbound variable",
-    "permission denied",
-    "bad address",
-    "bad directive",
-    "bad file",
-    "exec format error",
-    "already in use",
-    "already exists",
-    "already running",
-    "connection reset",
-    "operation not permitted",
-    "not known",
-    "no space left",
-    "no route to host",
-    "network is unreachable",
-    "temporary failure",
-    "temporarily unavailable",
-    "too many open files",
-    "read-only file system",
-    "access denied",
-    "accessdenied",
-    "cannot ",
-    "can't ",
-    "could not ",
-    "couldn't ",
-    "unable to ",
-    "failed",
-    "failure:",
-    "invalid ",
-    "is invalid",
-    "illegal ",
-    "malformed ",
-    "missing ",
-    " is missing",
-    " are missing",
-    " not set",
-    "not defined",
-    "not specified",
-    "not provided",
-    "not valid",
-    "not writable",
-    "not readable",
-    "not installed",
-    "not initialized",
-    "not allowed",
-    "not permitted",
-    "not authorized",
-    "not recognized",
-    "not a directory",
-    "not enough ",
-    "insufficient ",
-    "does not exist",
-    "doesn't exist",
-    "does not match",
-    "doesn't match",
-    "does not appear",
-    "did not ",
-    "***: terminated",
-    "unauthorized",
-    "forbidden",
-    "expired",
-    "mismatch",
-    "incompatible",
-    "rejected",
-    " refused",
-    "refusing to ",
-    "refuses to ",
-    "exceeded",
-    "exhausted",
-    "giving up",
-    "gave up",
-    "out of memory",
-    "unrecognized ",
-    "unexpected ",
-    "undefined ",
-    "unknown ",
-    "no module named",
-    "must be ",
-    "must have ",
-    "must install ",
-    "you must ",
-    "is required",
-    "are required",
-    "timed out",
-    "i/o timeout",
-    "timeout after",
-    "timeout exceeded",
-    "timeout expired",
-    "timeout occurred",
-    "timeout waiting",
-    "syntax error",
-    "parse error",
-    "error: ",
-    "error while ",
-    "error loading ",
-    "error occurred",
-    "error reading",
-    "error parsing",
-    "fatal: ",
-    "fatal error",
-    "exception: ",
-    "core dumped",
-    "segmentation fault",
-    "segfault",
-    "sigsegv",
-    "double free",
-    "corrupt",
-    "assertion ",
-    "aborted",
-];
+const FAILURES: &str = "\
+    command not found| not found|no such | unbound variable|permission denied|bad address|bad directive|bad file|\
+    exec format error|already in use|already exists|already running|connection reset|operation not permitted|\
+    not known|no space left|no route to host|network is unreachable|temporary failure|temporarily unavailable|\
+    too many open files|read-only file system|access denied|accessdenied|cannot |can't |could not |couldn't |\
+    unable to |failed|failure:|invalid |is invalid|illegal |malformed |missing | is missing| are missing| not set|\
+    not defined|not specified|not provided|not valid|not writable|not readable|not installed|not initialized|\
+    not allowed|not permitted|not authorized|not recognized|not a directory|not enough |insufficient |\
+    does not exist|doesn't exist|does not match|doesn't match|does not appear|did not |***: terminated|unauthorized|\
+    forbidden|expired|mismatch|incompatible|rejected| refused|refusing to |refuses to |exceeded|exhausted|giving up|\
+    gave up|out of memory|unrecognized |unexpected |undefined |unknown |no module named|must be |must have |\
+    must install |you must |is required|are required|timed out|i/o timeout|timeout after|timeout exceeded|\
+    timeout expired|timeout occurred|timeout waiting|syntax error|parse error|error: |error while |error loading |\
+    error occurred|error reading|error parsing|fatal: |fatal error|exception: |core dumped|segmentation fault|\
+    segfault|sigsegv|double free|corrupt|assertion |aborted";
+
+/// None if the words cannot be indexed. They are constant, so this happens never or always.
+static FAILURE_INDEX: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(FAILURES.split('|')).ok());
 
 /// The word after `Error` at the beginning of a line, such as in `Error from server (Forbidden)`.
-const AFTER_ERROR: [&str; 14] = [
-    "from",
-    "in",
-    "while",
-    "when",
-    "during",
-    "occurred",
-    "loading",
-    "connecting",
-    "reading",
-    "opening",
-    "parsing",
-    "starting",
-    "creating",
-    "initializing",
-];
+const AFTER_ERROR: &str = "\
+    from|in|while|when|during|occurred|loading|connecting|reading|opening|parsing|starting|creating|initializing";
 
 /// What only says that the program ends, or where to read more. It follows the line that says why.
-const FAREWELLS: [&str; 28] = [
-    "exit status ",
-    "exiting jvm",
-    "worker failed to boot",
-    "worker (pid",
-    "shutting down",
-    "did not exit normally",
-    "for more details",
-    "for more information",
-    "a complete log of this run",
-    "emitted 'error' event",
-    "compilation aborted",
-    "execution halted",
-    "exception in worker process",
-    "program will exit",
-    "due to fatal error",
-    "application startup failed. exiting",
-    "could not create the java virtual machine",
-    "command failed with exit code",
-    "(see previous errors)",
-    "ihost instance is stopping",
-    "kernel pid terminated",
-    "error is not recoverable",
-    "aborted (core dumped)",
-    "failed at the ",
-    "make: *** ",
-    "lifecycle script ",
-    "error: command failed",
-    "elifecycle",
-];
+const FAREWELLS: &str = "\
+    exit status |exiting jvm|worker failed to boot|worker (pid|shutting down|did not exit normally|for more details|\
+    for more information|a complete log of this run|emitted 'error' event|compilation aborted|execution halted|\
+    exception in worker process|program will exit|due to fatal error|application startup failed. exiting|\
+    could not create the java virtual machine|command failed with exit code|(see previous errors)|\
+    ihost instance is stopping|kernel pid terminated|error is not recoverable|aborted (core dumped)|failed at the |\
+    make: *** |lifecycle script |error: command failed|elifecycle";
 
 /// How a line begins that advises what to do. It follows the line that says why.
-const ADVICE: [&str; 14] = [
-    "run ",
-    "re-run ",
-    "try ",
-    "to see ",
-    "see ",
-    "use ",
-    "visit ",
-    "http://",
-    "https://",
-    "please ",
-    "did you mean",
-    "hint",
-    "note: ",
-    "usage: ",
-];
+const ADVICE: &str = "\
+    run |re-run |try |to see |see |use |visit |http://|https://|please |did you mean|hint|note: |usage: ";
 
 /// Words of a line that says that the program goes on.
-const HANDLED: [&str; 7] =
-    ["using default", "defaulting to", "falling back", "ignoring", "ignored", "skipping", "deprecat"];
+const HANDLED: &str = "using default|defaulting to|falling back|ignoring|ignored|skipping|deprecat";
 
 /// How a line begins whose words are of a person, such as the subject of a commit.
-const OF_PEOPLE: [&str; 2] = ["head is now at ", "cloning into "];
+const OF_PEOPLE: &str = "head is now at |cloning into ";
+
+fn any_of(list: &str, test: impl FnMut(&str) -> bool) -> bool {
+    list.split('|').any(test)
+}
 
 /// Whether a line ends as shells and programs report an error of the system, such as `sh: gunicorn: not found`, or begins as
 /// a shell reports an error of a script: `/run.sh: line 4: HOST: unbound variable`.
 pub(super) fn is_of_shell(line: &str) -> bool {
     let line = line.trim_end().to_ascii_lowercase();
-    !is_harmless(&line) && (OF_SHELL.iter().any(|end| line.ends_with(end)) || is_of_script(&line))
+    !is_harmless(&line) && (any_of(OF_SHELL, |end| line.ends_with(end)) || is_of_script(&line))
 }
 
 fn is_of_script(line: &str) -> bool {
@@ -227,11 +81,13 @@ pub(super) fn report_failure(line: &str) -> bool {
         return false;
     }
     let mut words = line.split_whitespace();
-    let begins = words.next() == Some("error") && words.next().is_some_and(|next| AFTER_ERROR.contains(&next));
-    let reports = |words: &&str| {
-        line.match_indices(*words).any(|(at, words)| !is_part(&line, at, words) && !is_counted(&line, at, words))
+    let begins =
+        words.next() == Some("error") && words.next().is_some_and(|next| any_of(AFTER_ERROR, |own| own == next));
+    let reports = |found: Match| {
+        let words = line.get(found.range()).unwrap_or_default();
+        !is_part(&line, found.start(), words) && !is_counted(&line, found.start(), words)
     };
-    begins || is_of_perl(&line) || FAILURES.iter().any(reports)
+    begins || is_of_perl(&line) || FAILURE_INDEX.iter().any(|index| index.find_overlapping_iter(&line).any(reports))
 }
 
 /// How Perl ends: `no configuration at /app/import.pl line 12.`
@@ -260,20 +116,20 @@ fn is_part(line: &str, at: usize, words: &str) -> bool {
 fn is_counted(line: &str, at: usize, words: &str) -> bool {
     let before = line.get(..at).unwrap_or_default().trim_end();
     let after = line.get(at + words.len()..).unwrap_or_default();
-    let is_none = ["0", "no", "not", "without", "never"].iter().any(|none| {
+    let is_none = any_of("0|no|not|without|never", |none| {
         before.strip_suffix(none).is_some_and(|rest| !rest.ends_with(|own: char| own.is_alphanumeric() || own == '.'))
     });
     // Such as in `0 tests failed`.
     let is_zero = before.rsplit(' ').nth(1) == Some("0");
-    is_none || is_zero || ["=0", ": 0", "=[]", ": []", "=false"].iter().any(|none| after.starts_with(none))
+    is_none || is_zero || any_of("=0|: 0|=[]|: []|=false", |none| after.starts_with(none))
 }
 
 /// Whether the words of a line say nothing about a failure of the program. In lower case.
 fn is_harmless(line: &str) -> bool {
     is_request(line)
-        || [" ok", " done", " passed"].iter().any(|end| line.ends_with(end))
-        || HANDLED.iter().any(|words| line.contains(words))
-        || OF_PEOPLE.iter().any(|begins| line.starts_with(begins))
+        || any_of(" ok| done| passed", |end| line.ends_with(end))
+        || any_of(HANDLED, |words| line.contains(words))
+        || any_of(OF_PEOPLE, |begins| line.starts_with(begins))
 }
 
 /// A line about a request to a server, whose path may contain any word. In lower case.
@@ -283,20 +139,20 @@ fn is_request(line: &str) -> bool {
 
 /// Whether a line only says that the program ends, or where to read more.
 pub(super) fn is_farewell(line: &str) -> bool {
-    const WHOLE: [&str; 5] = ["aborting", "aborted", "exiting", "exit", "failed"];
+    let is_word = |text: &str| any_of("aborting|aborted|exiting|exit|failed", |own| own == text);
     let line = line.trim().to_ascii_lowercase();
     let last = line.rsplit([']', ':', ' ']).next().unwrap_or_default().trim_end_matches('.');
     // `[ERROR] [MY-010119] [Server] Aborting`: no words of its own before it.
-    let is_only_word = WHOLE.contains(&last)
+    let is_only_word = is_word(last)
         && line
             .get(..line.len() - last.len())
             .is_some_and(|head| head.trim_end_matches(['.', ' ']).ends_with([']', ':']))
-        || WHOLE.contains(&&*line)
+        || is_word(&line)
         || line.ends_with("[error] aborting");
     let message = line.strip_prefix('[').and_then(|line| line.split_once("] ")).map_or(&*line, |(_, message)| message);
     let is_json = line.starts_with('{') && line.ends_with('}') && !line.starts_with("{\"kernel pid");
     is_only_word
         || line.trim_end_matches('.').ends_with(" initialization failed")
-        || ADVICE.iter().any(|begins| message.starts_with(begins))
-        || FAREWELLS.iter().any(|words| line.contains(words) && !is_json)
+        || any_of(ADVICE, |begins| message.starts_with(begins))
+        || any_of(FAREWELLS, |words| line.contains(words) && !is_json)
 }

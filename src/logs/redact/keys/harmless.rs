@@ -1,13 +1,29 @@
-//! Decides which values of keys are no credentials: placeholders, remarks, counts and names.
+//! Decides which values of keys are no credentials: placeholders, remarks, counts, names, and code that computes a value.
+
+use std::sync::LazyLock;
 
 use super::{
-    context::{Context, Notation},
-    names::Secret,
+    names::{Name, Secret},
+    notation::Notation::{self, Colon, Flag},
 };
 use crate::logs::redact::{
     looks::{is_path, is_random, is_reference, is_secret_like, is_uuid},
-    words::Words,
+    pattern::Pattern,
+    text::{DIGIT, LETTER, LOWER, UPPER, WORD, Words, class, has, is, is_all},
 };
+
+/// What the key and its notation indicate about the value, before the value is examined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    pub name: &'a Name,
+    pub secret: Secret,
+    pub notation: Notation,
+    /// The indentation, if the key is the first word of its line. The value then extends to the end of the line and may
+    /// contain spaces.
+    pub leads: Option<usize>,
+    /// Whether the name is often that of an entry, whose value may be a hash.
+    pub of_data: bool,
+}
 
 /// Values that are no secret, in lower case.
 static PLACEHOLDERS: Words = Words::new(
@@ -77,6 +93,52 @@ const PUBLIC: &[&str] = &[
     "-----BEGIN CERT",
 ];
 
+/// For which keys a value is no credential, if a pattern matches its beginning.
+type Row = (fn(&Context<'_>) -> bool, &'static str);
+
+const ROWS: &[Row] = &[
+    // !Ref name, the tag of YAML that says where the value comes from; a block may follow `!vault |`
+    (|_| true, r"![0-9A-Za-z-]* (?:[^|>]|$)"),
+    // PWD=/srv
+    (|key| key.name.is("pwd") || key.name.is("oldpwd"), r"[/~]|[^\n]:\\"),
+    // token: ops@example.com
+    (is_after_colon, r"[a-z-]+(?:\.[a-z-]+)*@[a-z-]+(?:\.[a-z-]+)+$"),
+    // token: RPAREN
+    (|key| key.name.is("token"), r"[A-Z_]{2,16}(?:[( ]|$)"),
+    // An error code before a message, the name of a setting: invalid_grant: …, STRIPE_KEY
+    (is_after_colon, r"[a-z_]{3,}:(?: |$)|[A-Z]*_[A-Z_]*$"),
+    // <set to the key 'a' in secret 'b'>, (protected); punctuation at the end may have been removed
+    (|_| true, r"<[^ =/>]* [^=/]*$|\([a-z -]+\)*$"),
+    // cannot refresh token: network unreachable
+    (|key| is_in_sentence(key) && key.name.last() == "token", "[a-z]+$"),
+    // no such secret: db
+    (|key| is_in_sentence(key) && key.secret == Secret::Object, "[a-z.-]+$"),
+    // The key within a Secret: `secretKey: password`
+    (|key| is_after_colon(key) && key.name.is("secret key"), "[a-z.-]+$"),
+    // PASS: TestLogin (0.02s)
+    (
+        |key| is_after_colon(key) && key.name.is("pass"),
+        r"(?:[Tt]est[\w/.:#\[-]*|[0-9A-Za-z.:#\[-]*[/_][\w/.:#\[-]*)(?: |$)|[\w/.:#\[-]+ \(",
+    ),
+];
+
+fn is_after_colon(key: &Context<'_>) -> bool {
+    key.notation == Colon
+}
+
+fn is_in_sentence(key: &Context<'_>) -> bool {
+    key.notation == Colon && key.leads.is_none()
+}
+
+static PATTERNS: LazyLock<Option<Vec<Pattern>>> =
+    LazyLock::new(|| ROWS.iter().map(|(_, pattern)| Pattern::new(pattern)).collect());
+
+fn matches_pattern(value: &str, context: &Context<'_>) -> bool {
+    let rows = ROWS.iter().zip(PATTERNS.iter().flatten());
+    rows.filter(|((applies, _), _)| applies(context))
+        .any(|(_, pattern)| pattern.match_at(value.as_bytes(), 0, false).end.is_some())
+}
+
 /// The longest value that is examined, in bytes. A longer value is redacted, and not searched again for each key within it.
 const MAX_EXAMINED: usize = 512;
 
@@ -87,113 +149,44 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
     }
     let whole = value.trim();
     let bare = whole.trim_end_matches([',', ';', ')', '}', ']']);
-    if bare.is_empty() || is_placeholder(whole) || is_placeholder(bare) {
-        return true;
-    }
     let unquoted = bare.trim_end_matches(['"', '\'', '`', '.']);
-    if [whole, bare, unquoted].into_iter().any(is_reference)
-        || is_tagged(bare)
+    let Context { name, secret, notation, .. } = *context;
+    bare.is_empty()
+        || is_placeholder(whole)
+        || is_placeholder(bare)
+        || [whole, bare, unquoted].into_iter().any(is_reference)
         || is_path(bare)
-        || PUBLIC.iter().any(|start| bare.starts_with(start))
-    {
         // A URL may hold a password, which another rule finds.
-        return true;
-    }
-    if is_number(bare) && (context.secret == Secret::Plural || context.name.counts() || context.name.is_qualified()) {
-        return true;
-    }
-    if (context.name.is("pwd") || context.name.is("oldpwd"))
-        && (bare.starts_with(['/', '~']) || bare.get(1..3) == Some(":\\"))
-    {
-        return true;
-    }
-    if context.notation == Notation::Colon && is_mail_address(bare) {
-        return true;
-    }
-    if context.name.is("token") && (2..=16).contains(&bare.len()) && is_constant(bare) {
-        return true;
-    }
-    if is_description(bare) || (context.notation == Notation::Colon && is_label(bare)) {
-        return true;
-    }
-    if context.secret == Secret::Cookie && has_only_attributes(bare) {
-        return true;
-    }
-    // cannot refresh token: network unreachable
-    if context.notation == Notation::Colon
-        && context.leads.is_none()
-        && context.name.last() == "token"
-        && bare.bytes().all(|byte| byte.is_ascii_lowercase())
-    {
-        return true;
-    }
-    // PASS: TestLogin (0.02s)
-    if context.name.is("pass") && context.notation == Notation::Colon && is_test_name(bare) {
-        return true;
-    }
-    // [--password PASSWORD], as in the usage of a program.
-    if context.notation == Notation::Flag
-        && context.name.last().eq_ignore_ascii_case(bare)
-        && !bare.bytes().any(|byte| byte.is_ascii_lowercase())
-    {
-        return true;
-    }
-    match context.secret {
-        Secret::Object if is_object(bare) => return true,
-        // no such secret: db
-        Secret::Object if context.notation == Notation::Colon && context.leads.is_none() && is_lower_word(bare) => {
-            return true;
+        || PUBLIC.iter().any(|start| bare.starts_with(start))
+        || is_number(bare) && (secret == Secret::Plural || name.counts() || name.is_qualified())
+        || matches_pattern(bare, context)
+        || secret == Secret::Cookie && has_only_attributes(bare)
+        // [--password PASSWORD], as in the usage of a program.
+        || notation == Flag && name.last().eq_ignore_ascii_case(bare) && !has(bare, LOWER)
+        || match secret {
+            Secret::Object if is_object(bare) => true,
+            Secret::Plural | Secret::Object if bare.starts_with('[') && is_list_of_names(bare) => true,
+            // AUTH=neo4j/…, SOME_AUTH=…
+            Secret::Opaque
+                if name.last() == "auth"
+                    && (has_password(bare) || (!name.has_lower && !name.is("auth") && is_secret_like(bare))) =>
+            {
+                return false;
+            }
+            Secret::Opaque => !is_random(bare, context.of_data) || (name.is("key") && is_uuid(bare)),
+            _ => false,
         }
-        // The key within a Secret: `secretKey: password`.
-        Secret::Plain
-            if context.name.is("secret key") && context.notation == Notation::Colon && is_lower_word(bare) =>
-        {
-            return true;
-        }
-        Secret::Plural | Secret::Object if bare.starts_with('[') && is_list_of_names(bare) => return true,
-        Secret::Opaque
-            if context.name.last() == "auth"
-                && (has_password(bare)
-                    || (!context.name.has_lower && !context.name.is("auth") && is_secret_like(bare))) =>
-        {
-            return false;
-        }
-        Secret::Opaque if !is_random(bare, context.of_data) || (context.name.is("key") && is_uuid(bare)) => {
-            return true;
-        }
-        _ => {}
-    }
-    is_remark(bare, context)
+        || is_remark(bare, context)
 }
 
 fn is_placeholder(value: &str) -> bool {
     // [FILTERED], as other programs mask.
     let mask = value.strip_prefix(['[', '<', '(']).and_then(|value| value.strip_suffix([']', '>', ')']));
     PLACEHOLDERS.contains_lower(value)
-        || mask.is_some_and(|mask| {
-            !mask.is_empty() && mask.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b' ' | b'_'))
-        })
-        || value.bytes().all(|byte| byte == b'*')
+        || mask.is_some_and(|mask| !mask.is_empty() && is_all(mask, UPPER | class(b"  __")))
+        || is_all(value, class(b"**"))
         || value.chars().all(|letter| letter == '•')
-        || (value.len() > 2 && value.bytes().all(|byte| matches!(byte, b'x' | b'X' | b'.' | b'#' | b'-' | b'?')))
-}
-
-/// Whether the value is a text in brackets that stands for another: `(protected)`, `<set to the key 'a' in secret 'b'>`.
-fn is_description(value: &str) -> bool {
-    let lower = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-'));
-    // Punctuation at the end may have been removed.
-    let angle = value.strip_prefix('<').map(|value| value.strip_suffix('>').unwrap_or(value));
-    angle.is_some_and(|inner| inner.contains(' ') && !inner.contains(['=', '/']))
-        || value.strip_prefix('(').is_some_and(|inner| !inner.is_empty() && lower(inner.trim_end_matches(')')))
-}
-
-/// Whether the value is an error code before a message, or the name of a setting: `invalid_grant: …`, `STRIPE_KEY`.
-fn is_label(value: &str) -> bool {
-    let word = value.split([' ', ':']).next().unwrap_or_default();
-    let code = value.get(word.len()..).is_some_and(|rest| rest == ":" || rest.starts_with(": "))
-        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let name = value.contains('_') && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    (code && word.len() > 2) || name
+        || (value.len() > 2 && is_all(value, class(b"xxXX..##--??")))
 }
 
 /// Attributes of cookies, and values of settings, in lower case.
@@ -205,58 +198,23 @@ static ATTRIBUTES: Words = Words::new(
 /// Whether the value of a cookie header consists of settings: `secure=true httponly=true`.
 fn has_only_attributes(value: &str) -> bool {
     let parts = value.split([' ', ',', ';', '=']).filter(|part| !part.is_empty());
-    parts.clone().count() > 0
-        && parts
-            .into_iter()
-            .all(|part| ATTRIBUTES.contains_lower(part) || part.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Whether the value is the name of a test, perhaps with its duration.
-fn is_test_name(value: &str) -> bool {
-    let (name, rest) = value.split_once(' ').unwrap_or((value, ""));
-    let path = |byte: u8| byte.is_ascii_alphanumeric() || b"_/.:-#[".contains(&byte);
-    (rest.starts_with('(') || name.contains(['/', '_']) || name.starts_with("Test") || name.starts_with("test"))
-        && name.bytes().all(path)
+    parts.clone().count() > 0 && parts.into_iter().all(|part| ATTRIBUTES.contains_lower(part) || is_all(part, DIGIT))
 }
 
 /// Whether the value is a user and a password: `neo4j/…`, `admin:…`.
 fn has_password(value: &str) -> bool {
-    let word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-    };
-    let pair = value.split_once(['/', ':']);
-    pair.is_some_and(|(user, password)| word(user) && is_secret_like(password) && !password.contains(['/', ':']))
-}
-
-fn is_lower_word(value: &str) -> bool {
-    value.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.'))
-}
-
-/// Whether a YAML tag says where the value comes from: `!Ref name`. A block may follow `!vault |`.
-fn is_tagged(value: &str) -> bool {
-    let tag = value.strip_prefix('!').and_then(|value| value.split_once(' '));
-    tag.is_some_and(|(tag, rest)| {
-        tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') && !rest.starts_with(['|', '>'])
+    value.split_once(['/', ':']).is_some_and(|(user, password)| {
+        !user.is_empty()
+            && is_all(user, WORD | class(b"--"))
+            && is_secret_like(password)
+            && !password.contains(['/', ':'])
     })
-}
-
-fn is_mail_address(value: &str) -> bool {
-    let letters = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'-'))
-    };
-    value.split_once('@').is_some_and(|(user, host)| letters(user) && letters(host) && host.contains('.'))
 }
 
 fn is_number(value: &str) -> bool {
     let digits = value.split(['/', ' ', ',']).next().unwrap_or_default();
     let digits = digits.trim_end_matches(['k', 'K', 'M', '%', 's', 'm', 'h', 'd']);
-    (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-}
-
-/// Whether the value is the name of a constant or of a kind of token: `RPAREN`.
-fn is_constant(value: &str) -> bool {
-    let name = value.split(['(', ' ']).next().unwrap_or_default();
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    (1..=9).contains(&digits.len()) && is_all(digits, DIGIT | class(b".."))
 }
 
 /// Whether the value is a sentence about a credential.
@@ -272,7 +230,7 @@ fn is_remark(bare: &str, context: &Context<'_>) -> bool {
     if rest.starts_with(' ') && (CERTAIN_REMARKS.contains_lower(word) || is_sentence(bare)) {
         return true;
     }
-    if !matches!(context.notation, Notation::Colon | Notation::Flag) {
+    if !matches!(context.notation, Colon | Flag) {
         return false;
     }
     // token: refreshing in 30s
@@ -288,29 +246,22 @@ fn is_sentence(text: &str) -> bool {
     let words = || text.split(' ').map(|word| word.trim_matches([',', '.', ':', ';', '"', '\'', '(', ')', '!']));
     words().count() >= 3
         && words().skip(1).any(|word| SENTENCE_WORDS.contains_lower(word))
-        && words()
-            .take(4)
-            .all(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'\'' | b'-' | b'_')))
+        && words().take(4).all(|word| is_all(word, LETTER | class(b"''--__")))
 }
 
 /// Whether the value is the name of a Kubernetes object, perhaps with its namespace, as controllers log a Secret.
 fn is_object(value: &str) -> bool {
-    let is_part = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
-            && part.bytes().any(|byte| byte.is_ascii_lowercase())
-    };
+    let is_part = |part: &str| is_all(part, LOWER | DIGIT | class(b"--..")) && has(part, LOWER);
     match value.split_once('/') {
         // namespaces/a/secrets/b
-        Some((_, name)) if name.contains('/') => {
-            value.split('/').all(|part| is_part(part) && !part.bytes().any(|byte| byte.is_ascii_digit()))
-        }
+        Some((_, name)) if name.contains('/') => value.split('/').all(|part| is_part(part) && !has(part, DIGIT)),
         Some((namespace, name)) => is_part(namespace) && is_part(name),
         None => {
             let words = || value.split(['-', '.']);
             is_part(value)
                 && value.len() <= 63
                 && (words().any(|word| OBJECT_WORDS.contains(word))
-                    || (words().count() > 1 && words().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())))
+                    || (words().count() > 1 && words().all(|word| is_all(word, LOWER)))
                     || value.starts_with("sh.helm.release."))
         }
     }
@@ -321,4 +272,75 @@ fn is_list_of_names(value: &str) -> bool {
     names
         .filter(|name| !matches!(*name, "" | "name:" | "Name:"))
         .all(|name| is_object(name) || name.split('-').any(|word| word.ends_with("cred")))
+}
+
+/// Objects whose fields are variables.
+static OBJECTS: Words = Words::new(
+    "self this process os config cfg conf args opts options settings ctx req request user params env var local module \
+     data secrets props state event body input spec app context session cls obj account client form payload vars values \
+     import ENV Deno Bun System Environment credentials creds Rails Application Settings",
+);
+
+/// Types whose parameters are in angle brackets.
+static GENERIC_TYPES: Words = Words::new("Option Vec Box Arc Secret Optional List Maybe Map Result Rc Cow");
+
+/// Types, and values that a declaration gives.
+static TYPES: Words =
+    Words::new("string str String int bytes text nil null None varchar Buffer Uint8Array SecretString");
+
+/// The head of an expression, after keywords and signs, and the path of identifiers that follows.
+static EXPRESSION: LazyLock<Option<Pattern>> = LazyLock::new(|| {
+    Pattern::new(
+        r"(?:(?:await|new|not|return|yield|mut|move) |[&*!@])*(\$?[A-Za-z_]\w*)(?:(?:\.|\?\.|::|->)[A-Za-z_]\w*)*[!?]?",
+    )
+});
+
+/// Whether the rest of a line, after a key and its sign, is code that computes the value, which is no credential:
+/// `token = os.environ["SMTP_TOKEN"]`.
+pub(super) fn is_code(rest: &str, context: &Context<'_>) -> bool {
+    let bytes = rest.as_bytes();
+    let Some(expression) = EXPRESSION.as_ref().map(|pattern| pattern.match_at(bytes, 0, false)) else { return false };
+    let (Some(end), Some(head)) = (expression.end, expression.value) else { return false };
+    let has_mark = matches!(bytes.get(end - 1), Some(b'!' | b'?'));
+    let has_path = end - usize::from(has_mark) > head.end;
+    let (head, after) = (rest.get(head).unwrap_or_default(), rest.get(end..).unwrap_or_default());
+    let inner = after.get(1..).unwrap_or_default();
+    let next = inner.bytes().next().unwrap_or_default();
+    match after.bytes().next() {
+        Some(b'(') => {
+            // Some("…") and Secret('…') are printed values, not code.
+            let calls = inner.split(')').next().unwrap_or_default();
+            let computes =
+                calls.starts_with(|letter: char| letter.is_ascii_lowercase()) && calls.contains(['.', '(', '[']);
+            let is_printed = !has_path && head.starts_with(|letter: char| letter.is_ascii_uppercase()) && !computes;
+            !is_printed && !has_secret_literal(inner)
+        }
+        Some(b'[') => (is(next, LOWER) && has_path) || matches!(next, b'"' | b'\'' | b'$'),
+        Some(b'<') => (is(next, LETTER) || next == b'&') && GENERIC_TYPES.contains(head),
+        None | Some(b',' | b';' | b')' | b'}' | b']' | b'?' | b':' | b' ' | b'\t' | b'|') => {
+            if has_path {
+                return OBJECTS.contains(head.trim_start_matches('$'));
+            }
+            // api_key: str = Field(…)
+            if TYPES.contains(head)
+                && let Some(value) = after.strip_prefix(" = ")
+            {
+                return !has_secret_literal(value);
+            }
+            let declared = after.is_empty() || after.starts_with([';', ',', ')', '|', '?']) || after.starts_with(" | ");
+            // password=password, but not PASSWORD=password.
+            (TYPES.contains(head) && declared)
+                || (context.name.has_lower && !has(head, DIGIT) && Name::new(head).last() == context.name.last())
+        }
+        _ => false,
+    }
+}
+
+/// Whether a call has a quoted argument that looks like a secret, not like a name of a variable or a header.
+fn has_secret_literal(arguments: &str) -> bool {
+    let is_name =
+        |text: &str| is_all(text, UPPER | DIGIT | class(b"__")) || is_all(text, LETTER | class(b"__--..:://"));
+    let line = arguments.split('\n').next().unwrap_or_default();
+    let mut literals = line.split(['"', '\'']).skip(1).step_by(2);
+    literals.any(|literal| !literal.contains(' ') && is_secret_like(literal) && !is_name(literal))
 }

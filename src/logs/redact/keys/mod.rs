@@ -1,9 +1,6 @@
 //! Finds the values of keys that are named like a credential, in many notations.
 
-mod code;
-mod context;
 mod harmless;
-mod markup;
 mod names;
 mod notation;
 mod values;
@@ -11,51 +8,16 @@ mod values;
 use std::ops::Range;
 
 use self::{
-    context::{Context, Notation},
+    harmless::Context,
     names::{Name, Secret},
-    notation::Key,
+    notation::{Key, Notation},
 };
-use super::bytes::{self, DIGIT, NAME, is_at, run, run_before};
+use super::text::{DIGIT, NAME, is_at, length, run, run_before};
 
 /// A part of every name of a credential. [`names`] decides with the whole name.
-pub(super) const STEMS: &[&str] = &[
-    "pass",
-    "pwd",
-    "pswd",
-    "pw",
-    "secret",
-    "token",
-    "cred",
-    "auth",
-    "cookie",
-    "key",
-    "pat",
-    "salt",
-    "seed",
-    "pepper",
-    "mnemonic",
-    "otp",
-    "recovery",
-    "backup",
-    "community",
-    "session",
-    "sid",
-    "sess_id",
-    "sessid",
-    "connect.sid",
-    "sonar.login",
-    "psk",
-    "hmac",
-    "sig",
-    "jwt",
-    "kennwort",
-    "senha",
-    "hec",
-    "verifier",
-    "bearer",
-    "contrasena",
-    "wachtwoord",
-];
+pub(super) const STEMS: &str = "pass pwd pswd pw secret token cred auth cookie key pat salt seed pepper mnemonic otp recovery \
+                                backup community session sid sess_id sessid connect.sid sonar.login psk hmac sig jwt kennwort \
+                                senha hec verifier bearer contrasena wachtwoord";
 
 /// How much of a name is considered on either side of its stem, in bytes.
 const MAX_NAME: usize = 128;
@@ -85,7 +47,7 @@ impl Keys {
         if self.examined > most_examined(range.start) {
             // Whether there is a value is not examined any more.
             if Name::new(key.name).classify(false).is_some() {
-                let end = range.end + bytes::length(text.as_bytes(), range.end, |_| false);
+                let end = range.end + length(text.as_bytes(), range.end, |_| false);
                 ranges.push(range.end..end);
                 self.done = end;
             }
@@ -96,7 +58,7 @@ impl Keys {
 
     fn examine(&mut self, text: &str, key: &Key<'_>, ranges: &mut Vec<Range<usize>>) {
         let Some(place) = key.value() else {
-            self.examined += usize::from(key.is_quoted());
+            self.examined += usize::from(key.is_quoted_before());
             return;
         };
         let name = Name::new(key.name);
@@ -113,13 +75,8 @@ impl Keys {
         if place.certain && secret == Secret::Opaque {
             return;
         }
-        let context = Context {
-            name: &name,
-            secret,
-            notation: place.notation,
-            leads: key.leads(),
-            of_data: key.may_be_of_data(),
-        };
+        let (leads, of_data) = (key.leads(), key.may_be_of_data());
+        let context = Context { name: &name, secret, notation: place.notation, leads, of_data };
         let value = match place.end {
             Some(end) => values::redactable(text, place.start..end, &context),
             None => values::find(text, place.start, &context),

@@ -1,6 +1,6 @@
 //! Decides which names of keys are those of credentials.
 
-use crate::logs::redact::words::Words;
+use crate::logs::redact::text::Words;
 
 /// The kind of credential that a name indicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,72 +164,64 @@ impl Name {
 /// The kind of credential that the words up to this one indicate.
 fn classify_word(words: &[&str], at: usize) -> Option<Secret> {
     let word = *words.get(at)?;
-    let before = at.checked_sub(1).and_then(|at| words.get(at)).copied();
-    match word {
-        "secret" | "credential" | "credentials" => return Some(Secret::Object),
-        "pat" if at > 0 => return Some(Secret::Plain),
-        "salt" | "seed" if at > 0 => return Some(Secret::Opaque),
-        "phrase" if matches!(before, Some("seed" | "pass" | "recovery")) => return Some(Secret::Plain),
-        "words" if before == Some("pass") => return Some(Secret::Plural),
-        "word" if before == Some("pass") => return Some(Secret::Plain),
-        "code" if matches!(before, Some("recovery" | "backup" | "pass" | "otp" | "mfa" | "totp")) => {
-            return Some(Secret::Plain);
+    let before = at.checked_sub(1).and_then(|at| words.get(at)).copied().unwrap_or_default();
+    let is_first = at == 0;
+    match (before, word) {
+        (_, "secret" | "credential" | "credentials") => return Some(Secret::Object),
+        (_, "authorization") => return Some(Secret::Authorization),
+        ("erlang", "cookie") if at + 1 == words.len() => return Some(Secret::Plain),
+        (_, "cookie" | "cookies") => return Some(Secret::Cookie),
+        ("seed" | "pass" | "recovery", "phrase")
+        | ("pass", "word")
+        | ("recovery" | "backup" | "pass" | "otp" | "mfa" | "totp", "code")
+        | ("code", "verifier")
+        | ("snmp", "community")
+        | ("connect", "sid") => return Some(Secret::Plain),
+        (_, "pat") if !is_first => return Some(Secret::Plain),
+        ("pass", "words")
+        | ("recovery" | "backup", "codes")
+        | ("unseal" | "recovery" | "secret" | "private" | "api" | "access", "keys") => return Some(Secret::Plural),
+        ("session" | "sess", "id") | (_, "auth" | "bearer" | "session" | "signature" | "sig" | "jwt" | "hec") => {
+            return Some(Secret::Opaque);
         }
-        "codes" if matches!(before, Some("recovery" | "backup")) => return Some(Secret::Plural),
-        "verifier" if before == Some("code") => return Some(Secret::Plain),
-        "community" if before == Some("snmp") => return Some(Secret::Plain),
-        "sid" if before == Some("connect") => return Some(Secret::Plain),
-        "sid" if words.len() == 1 => return Some(Secret::Opaque),
-        "token" | "tokens" if before.is_some_and(|before| NO_TOKENS.contains(before)) => return None,
-        "keys" if matches!(before, Some("unseal" | "recovery" | "secret" | "private" | "api" | "access")) => {
-            return Some(Secret::Plural);
-        }
-        "id" if matches!(before, Some("session" | "sess")) => return Some(Secret::Opaque),
-        "auth" | "bearer" | "session" | "signature" | "sig" | "jwt" | "hec" => return Some(Secret::Opaque),
-        "login" if before.is_some_and(|before| before.ends_with("sonar")) => return Some(Secret::Opaque),
-        "authorization" => return Some(Secret::Authorization),
-        "cookie" if at + 1 == words.len() && before == Some("erlang") => return Some(Secret::Plain),
-        "cookie" | "cookies" => return Some(Secret::Cookie),
-        "key" if before.is_some_and(|before| KEYS.contains(before)) => return Some(Secret::Plain),
+        (_, "salt" | "seed") if !is_first => return Some(Secret::Opaque),
+        (_, "sid") if words.len() == 1 => return Some(Secret::Opaque),
+        (before, "login") if before.ends_with("sonar") => return Some(Secret::Opaque),
+        (before, "token" | "tokens") if NO_TOKENS.contains(before) => return None,
+        (before, "key") if KEYS.contains(before) => return Some(Secret::Plain),
         // `client-key-data` in a kubeconfig.
-        "data" if at >= 2 && before == Some("key") && words.get(at - 2).is_some_and(|word| *word == "client") => {
+        ("key", "data") if at.checked_sub(2).and_then(|at| words.get(at)) == Some(&"client") => {
             return Some(Secret::Plain);
         }
-        "key" if before.is_none_or(|before| !DATA_KEYS.contains(before)) => return Some(Secret::Opaque),
-        word if WHOLE.contains(word) => return Some(Secret::Plain),
+        (before, "key") if !DATA_KEYS.contains(before) => return Some(Secret::Opaque),
         _ => {}
     }
-    if word.strip_suffix("key").is_some_and(|owner| KEYS.contains(owner))
-        || (word.ends_with("pass") && !NOT_PASS.contains(word))
-    {
+    let is_credential = WHOLE.contains(word)
+        || ENDINGS.has_ending_of(word)
+        || word.strip_suffix("key").is_some_and(|owner| KEYS.contains(owner))
+        || (word.ends_with("pass") && !NOT_PASS.contains(word));
+    if is_credential {
         return Some(Secret::Plain);
     }
-    if ENDINGS.has_ending_of(word) {
-        return Some(Secret::Plain);
-    }
-    let single = word.strip_suffix('s')?;
-    ENDINGS.has_ending_of(single).then_some(Secret::Plural)
+    ENDINGS.has_ending_of(word.strip_suffix('s')?).then_some(Secret::Plural)
 }
 
 /// The words of a name in lower case, without trailing digits, separated by spaces.
 fn words(name: &str) -> String {
     let mut words = String::with_capacity(name.len() + 8);
-    let bytes = name.as_bytes();
-    let mut starts_word = true;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if !byte.is_ascii_alphanumeric() {
-            starts_word = true;
-            continue;
-        }
-        let before = at.checked_sub(1).and_then(|at| bytes.get(at)).copied().unwrap_or_default();
-        let after = bytes.get(at + 1).copied().unwrap_or_default();
-        let hump = byte.is_ascii_uppercase()
+    let mut before = 0_u8;
+    let mut bytes = name.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        let after = bytes.peek().copied().unwrap_or_default();
+        let is_hump = byte.is_ascii_uppercase()
             && (before.is_ascii_lowercase() || (before.is_ascii_uppercase() && after.is_ascii_lowercase()));
-        if starts_word || hump {
+        if is_hump || !byte.is_ascii_alphanumeric() {
             end_word(&mut words);
         }
-        starts_word = false;
-        words.push(char::from(byte.to_ascii_lowercase()));
+        if byte.is_ascii_alphanumeric() {
+            words.push(char::from(byte.to_ascii_lowercase()));
+        }
+        before = byte;
     }
     end_word(&mut words);
     words.truncate(words.trim_end().len());

@@ -1,23 +1,170 @@
-//! Recognizes how a key and its value are written.
+//! The table of notations: how a key and its value are written.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
 
-use super::{
-    code,
-    context::{Notation, Place},
-    markup, names,
-};
+use super::names;
 use crate::logs::redact::{
-    bytes::{BLANK, is_at, is_blank, is_quote, line_before, near, rest_of_line, run},
-    looks::is_secret_like,
-    words::Words,
+    looks::{is_random, is_secret_like},
+    pattern::Pattern,
+    text::{
+        BLANK, LOWER, NAME, Words, class, has, is_all, is_at, is_quote, line_before, near, rest_of_line, run,
+        run_before,
+    },
 };
+
+/// How a key is separated from its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notation {
+    /// An equals sign, or a colon after a quoted key.
+    Sign,
+    /// A colon, as in a sentence.
+    Colon,
+    /// A space, as after a command-line flag.
+    Flag,
+    /// An XML tag.
+    Element,
+}
+
+/// Which names a notation is that of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Any,
+    /// Only certain suffixes are allowed in the name, because the notation also occurs in prose. A name in capitals after which a colon
+    /// follows may have any.
+    Strict,
+    /// The name must leave no doubt as well.
+    Certain,
+}
+
+/// Where a value begins.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub start: usize,
+    /// Where it ends, if that is known already.
+    pub end: Option<usize>,
+    pub notation: Notation,
+    /// Whether only certain suffixes are allowed in the name.
+    pub strict: bool,
+    /// Whether the name must leave no doubt.
+    pub certain: bool,
+}
+
+/// A notation: whether it may be that of a key; what follows the name and its quote, up to a group, which is the value or, if it
+/// is empty, where the value begins; what the notation is and which names it is for; and whether a value is accepted.
+type Row = (fn(&Key<'_>) -> bool, &'static str, Notation, Names, fn(&Key<'_>, &Place) -> bool);
+
+use Names::{Any, Certain, Strict};
+use Notation::{Colon, Element, Flag, Sign};
+
+const ROWS: &[Row] = &[
+    // %22name%22%3A%22value%22, &quot;name&quot;:&quot;value&quot;
+    (always, r"{encoded}{gap}(?:[:=]|%3[ADad]){gap}{encoded}([^\n]{1,1024}?)(?:{encoded}|$)", Sign, Any, accepted),
+    // "name": value
+    (|key| key.is_quoted(), r#":{colon}|{blanks}:{gap}()["'`\\]"#, Sign, Any, accepted),
+    // name=value, name => value, name == "value", name := value; name->value, name <- "value" of R, (name . "value") of Lisp;
+    // name......value; val name: String = "value"
+    (
+        always,
+        r#"{gap}(?:%3D()|(?:={2,3}|!=){gap}()["'`]|(?:=>|:=){gap}()|={gap}()(?:[^=]|$)|\.{3,128}:?{gap}()|:{gap}(?:Secret)?String\??(?: \| [^=\n]{0,48})? = {gap}())"#,
+        Sign,
+        Any,
+        accepted,
+    ),
+    (always, r#"{blanks}(?:(?:[?+]=|->){gap}()|(?:<-{gap}|\. {gap})()["'`])"#, Sign, Any, accepted),
+    (always, r"{blanks}\xE2\x86\x92{gap}()", Sign, Any, |key, place| is_secret_like(key.word_at(place.start))),
+    // The end of a quoted phrase, after which the value must be quoted, too
+    (|key| key.quoted_after, r#"{gap}:{gap}()["'`\\]"#, Sign, Any, accepted),
+    // name: value
+    (|key| !key.quoted_after, ":{colon}", Colon, Strict, |key, place| !key.is_path_before(place)),
+    // <ns:Password Type="text">value</
+    (|key| key.is_tag(), "{tag}", Element, Any, accepted),
+    // <add key="password" value="value"/>, <entry key="password">value</entry>
+    (|key| key.is_attribute(), r#"[^>\n]{0,256}? value=(?:"([^"\n]+)|'([^'\n]+))"#, Element, Any, accepted),
+    (|key| key.is_attribute(), "{tag}", Element, Any, accepted),
+    // -Name password -Value 'value'
+    (always, "{gap}-value {gap}()", Flag, Strict, accepted),
+    // variable "password" { default = "value" }
+    (always, r#"{gap}\{\s*default\s*=\s*()["'`]"#, Sign, Any, accepted),
+    // The fields of an environment variable: name: KEY␤value: …, "name":"KEY","value":"…", also with others between
+    (always, r"{gap}[,\n}]?{gap}\n?{gap}{quote}value{quote}{gap}[:=]{gap}()", Sign, Any, accepted),
+    (
+        |key| key.is_name_field(),
+        r#"[\s\S]{0,256}?[,\n][ "'\\]*value{quote}{gap}[:=]{gap}()"#,
+        Sign,
+        Any,
+        |key, place| key.is_same_map(place),
+    ),
+    // :name "value", (name "value")
+    (|key| !key.quoted_after && key.follows(b":("), r#"{blanks}()["'`]"#, Sign, Strict, accepted),
+    // withToken("value"), and a value that is printed with its type: Token("value")
+    (
+        |key| key.is_call(),
+        r#"\(()["'`]"#,
+        Sign,
+        Certain,
+        |key, place| {
+            let value = key.quoted_at(place.start + 1);
+            is_secret_like(value) && !value.contains(' ')
+        },
+    ),
+    // {name, "value"} of Erlang
+    (|key| !key.quoted_after && key.follows(b"{"), r#",{gap}(?:<<)?()["'`]"#, Sign, Strict, accepted),
+    // "name" "value", ("name", "value"), (b"name", b"value")
+    (|key| key.is_quoted(), r#"{blanks}()["'`]"#, Sign, Strict, accepted),
+    (|key| key.opens_call(), r#",{gap}()[bur]?["'`]"#, Sign, Strict, accepted),
+    // A list of names has the same form as a list of names and values.
+    (
+        |key| key.is_listed(),
+        r#",{gap}[bur]?()["'`]"#,
+        Sign,
+        Certain,
+        |key, place| key.quoted_at(place.start + 1).rsplit(' ').next().is_some_and(is_secret_like),
+    ),
+    // name value, as the only words of a line, perhaps after ENV
+    (
+        |key| !key.quoted_before && !key.quoted_after && !key.name.starts_with('-'),
+        r"{blanks}()[^\s]+$",
+        Flag,
+        Strict,
+        |key, place| {
+            key.is_set() || key.is_written_alone() && is_secret_like(key.word_at(place.start).trim_matches(['"', '\'']))
+        },
+    ),
+    // | name | value |
+    (
+        |key| !key.quoted_after,
+        r"{gap}\|{gap}([^|\s]+){gap}(?:\||$)",
+        Sign,
+        Strict,
+        |key, place| {
+            key.line().trim_end().ends_with('|')
+                && place.end.and_then(|end| key.text.get(place.start..end)).is_some_and(is_secret_like)
+        },
+    ),
+    // --name value; several spaces separate a flag from its description. "--name", "value"
+    (|key| key.is_flag() && !key.quoted_after, r"[ \t\r]()[^\s|\\-]", Flag, Strict, accepted),
+    (|key| key.is_flag() && key.quoted_after, r"{gap},{gap}()[^\s|\\-]", Flag, Strict, accepted),
+];
+
+/// The parsed patterns of the rows.
+struct Patterns {
+    all: Vec<Pattern>,
+    /// By the value of the byte that follows a name, perhaps after blanks: the rows that begin with it, as bits.
+    by_byte: [u32; 256],
+}
+
+/// None if a pattern is wrong. They are constant, so this happens never or always.
+static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
+    let all: Vec<_> = ROWS.iter().map(|(_, pattern, ..)| Pattern::new(pattern)).collect::<Option<_>>()?;
+    let rows = |byte: usize| {
+        let begins = all.iter().enumerate().filter(|(_, pattern)| pattern.may_begin_with(byte as u8));
+        begins.fold(0, |rows, (row, _)| rows | 1 << row)
+    };
+    Some(Patterns { by_byte: std::array::from_fn(rows), all })
+});
 
 /// The largest indentation of a key that counts as the first word of its line.
 const MAX_INDENT: usize = 64;
-
-/// How far back the start of an ARN is searched, in bytes.
-const MAX_ARN: usize = 128;
 
 /// Words before "token" in the complaint of a parser.
 static PARSER_WORDS: Words = Words::new(
@@ -34,352 +181,228 @@ pub(super) struct Key<'a> {
     range: Range<usize>,
     pub name: &'a str,
     quoted_before: bool,
+    quoted_after: bool,
+    /// Where the name ends, with its quote.
+    end: usize,
+}
+
+fn always(_: &Key<'_>) -> bool {
+    true
+}
+
+fn accepted(_: &Key<'_>, _: &Place) -> bool {
+    true
 }
 
 impl<'a> Key<'a> {
     pub(super) fn new(text: &'a str, range: Range<usize>) -> Option<Self> {
-        let name = text.get(range.clone())?;
-        let quoted_before = range.start > 0 && is_quote(text.as_bytes().get(range.start - 1).copied());
-        Some(Self { text, range, name, quoted_before })
-    }
-
-    fn byte(&self, at: usize) -> Option<u8> {
-        self.text.as_bytes().get(at).copied()
-    }
-
-    fn byte_before(&self, back: usize) -> Option<u8> {
-        self.range.start.checked_sub(back).and_then(|at| self.byte(at))
-    }
-
-    fn after_blanks(&self, at: usize) -> usize {
-        at + run(self.text.as_bytes(), at, BLANK, MAX_INDENT)
+        let (name, bytes) = (text.get(range.clone())?, text.as_bytes());
+        let quoted_before = range.start > 0 && is_quote(bytes.get(range.start - 1).copied());
+        // The quote may be escaped.
+        let slashes = run(bytes, range.end, class(b"\\\\"), 8);
+        let quoted_after = is_quote(bytes.get(range.end + slashes).copied());
+        let end = if quoted_after { range.end + slashes + 1 } else { range.end };
+        let end = end + usize::from(bytes.get(end) == Some(&b']'));
+        Some(Self { text, range, name, quoted_before, quoted_after, end })
     }
 
     /// Where the value begins, if the key has one.
     pub(super) fn value(&self) -> Option<Place> {
-        let head = self.text.get(..self.range.start)?;
         // In ${NAME:?message}, what follows the colon is no value.
-        if head.ends_with("${") || self.is_within_arn() {
+        if self.text.get(..self.range.start)?.ends_with("${") || self.is_within_arn() {
             return None;
         }
-        let bytes = self.text.as_bytes();
-        let mut at = self.range.end;
-        if let Some(quote) = encoded_quote(bytes, at) {
-            return self.encoded_value(quote);
-        }
-        let slashes = run_of_slashes(bytes, at);
-        let quoted_after = is_quote(self.byte(at + slashes));
-        if quoted_after {
-            at += slashes + 1;
-        }
-        if self.byte(at) == Some(b']') {
-            at += 1;
-        }
-        self.after_sign(at, quoted_after)
-            .or_else(|| markup::value(self.text, &self.range))
-            .or_else(|| self.field())
-            .or_else(|| self.pair(at, quoted_after))
-            .or_else(|| self.setting(at, quoted_after))
-            .or_else(|| self.cell(at, quoted_after))
-            .or_else(|| self.flag(at, quoted_after))
-    }
-
-    /// `name=value`, `name: value`, `"name" => value`
-    fn after_sign(&self, at: usize, quoted_after: bool) -> Option<Place> {
-        let bytes = self.text.as_bytes();
-        let value = self.after_blanks(at);
-        let gap = value - at;
-        let sign = bytes.get(value..)?;
-        let length = match sign {
-            [b'%', b'3', b'D' | b'd', ..] if gap == 0 => 3,
-            // A comparison with a text.
-            [b'=', b'=', b'=', rest @ ..] if is_quote(first_after_blanks(rest)) => 3,
-            [b'=' | b'!', b'=', rest @ ..] if is_quote(first_after_blanks(rest)) => 2,
-            [b'=', b'=', ..] => return None,
-            [b'=', b'>', ..] | [b':', b'=', ..] => 2,
-            [b'?', b'=', ..] | [b'+', b'=', ..] if gap > 0 => 2,
-            [b'-', b'>', ..] if gap > 0 => 2,
-            [b'=', ..] => 1,
-            // An arrow, also as one character.
-            [0xe2, 0x86, 0x92, ..] if gap > 0 => {
-                let value = first_word(rest_of_line(self.text, self.after_blanks(value + 3), 128));
-                if !is_secret_like(value) {
-                    return None;
-                }
-                3
-            }
-            // name <- "value", as R writes it
-            [b'<', b'-', rest @ ..] if gap > 0 && is_quote(first_after_blanks(rest)) => 2,
-            // (password . "value"), as Lisp writes it
-            [b'.', b' ', rest @ ..] if gap > 0 && is_quote(first_after_blanks(rest)) => 1,
-            [b'.', b'.', b'.', rest @ ..] => {
-                let dots = 3 + rest.iter().take(128).take_while(|&&byte| byte == b'.').count();
-                dots + usize::from(sign.get(dots) == Some(&b':'))
-            }
-            // A path in code, or a URL's scheme.
-            [b':', b':', ..] | [b':', b'/', b'/', ..] => return None,
-            [b':', ..] if gap == 0 || quoted_after || self.type_after(value + 1).is_some() => 1,
-            _ => return None,
-        };
-        let sign_end = value + length;
-        let mut start = self.after_blanks(sign_end);
-        let mut colon = length == 1 && sign.first() == Some(&b':');
-        // val password: String = "value"
-        if colon && let Some(value) = self.type_after(sign_end) {
-            start = value;
-            colon = false;
-        }
-        let quoted_value = is_quote(self.byte(start)) || self.byte(start) == Some(b'\\');
-        // A name with a quote after but not before it is the end of a quoted phrase. Its value must be quoted, too.
-        let phrase = quoted_after && !self.quoted_before;
-        if colon && (gap > 0 || phrase) && !quoted_value {
-            return None;
-        }
-        // A path, as in "open /run/token: permission denied".
-        if colon && !quoted_after && start > sign_end && self.byte_before(1) == Some(b'/') {
-            let head = line_before(self.text, self.range.start, 16);
-            if !["user/", "username/", "login/"].iter().any(|user| head.ends_with(user)) {
+        let patterns = PATTERNS.as_ref()?;
+        let blanks = run(self.bytes(), self.end, BLANK, MAX_INDENT);
+        let begin_with = |byte: u8| patterns.by_byte[usize::from(byte)];
+        let possible = self.bytes().get(self.end + blanks).map_or(u32::MAX, |&byte| begin_with(byte))
+            | if blanks > 0 { begin_with(b' ') } else { 0 };
+        let rows = ROWS.iter().zip(&patterns.all).enumerate();
+        let mut places = rows.filter(|(row, _)| possible >> row & 1 != 0).filter_map(|(_, (row, pattern))| {
+            let (applies, _, notation, names, accepts) = row;
+            if !applies(self) {
                 return None;
             }
-        }
-        if self.follows_parser_word() && !is_secret_like(first_word(rest_of_line(self.text, start, 128))) {
-            return None;
-        }
-        let prose = colon && !quoted_after;
-        let capitals = !self.name.bytes().any(|byte| byte.is_ascii_lowercase());
-        let notation = if prose { Notation::Colon } else { Notation::Sign };
-        Some(Place::new(start, notation, prose && !capitals))
+            let value = pattern.value(self.text, self.end)?;
+            let is_strict = *names != Any && (*notation != Colon || has(self.name, LOWER));
+            let place = Place {
+                start: value.start,
+                end: (!value.is_empty()).then_some(value.end),
+                notation: *notation,
+                strict: is_strict,
+                certain: *names == Certain,
+            };
+            accepts(self, &place).then_some(place)
+        });
+        let place = places.next().or_else(|| if self.is_quoted() { self.value_before() } else { None })?;
+        (!self.follows_parser_word() || is_secret_like(self.word_at(place.start))).then_some(place)
     }
 
-    /// The name between quotes that are encoded: `%22name%22%3A%22value%22`, `&quot;name&quot;:&quot;value&quot;`
-    fn encoded_value(&self, quote: &str) -> Option<Place> {
-        let bytes = self.text.as_bytes();
-        let sign = self.after_blanks(self.range.end + quote.len());
-        let length = match bytes.get(sign..)? {
-            [b':' | b'=', ..] => 1,
-            [b'%', b'3', b'A' | b'a' | b'D' | b'd', ..] => 3,
-            _ => return None,
-        };
-        let open = self.after_blanks(sign + length);
-        let rest = rest_of_line(self.text, open, 1024).strip_prefix(quote)?;
-        let start = open + quote.len();
-        let end = start + rest.find(quote).unwrap_or(rest.len());
-        Some(Place { end: Some(end), ..Place::new(start, Notation::Sign, false) })
+    /// `"value":"value","name":"DB_PASSWORD"`
+    fn value_before(&self) -> Option<Place> {
+        let line = line_before(self.text, self.range.start, 1024);
+        let offset = self.range.start - line.len();
+        let quotes = ['"', '\''];
+        let head = line.strip_suffix(quotes)?.trim_end().strip_suffix(':')?.trim_end().strip_suffix(quotes)?;
+        let head =
+            ["name", "key", "Name", "Key"].iter().find_map(|field| head.strip_suffix(field)?.strip_suffix(quotes))?;
+        let map = head.rfind(['{', '[']).map_or(0, |open| open + 1);
+        let fields = head.get(map..)?;
+        let value = ["value", "Value"].iter().find_map(|field| fields.find(field).map(|at| at + field.len()))?;
+        let rest = fields.get(value..)?.strip_prefix(quotes)?.trim_start().strip_prefix(':')?.trim_start();
+        let quote = rest.chars().next().filter(|letter| quotes.contains(letter))?;
+        let start = offset + map + fields.len() - rest.len() + 1;
+        let end = Some(start + rest.get(1..)?.find(quote)?);
+        Some(Place { start, end, notation: Element, strict: false, certain: false })
     }
 
-    /// The fields of an environment variable in a container spec: `name: KEY␤value: …`, `"name":"KEY","value":"…"`
-    fn field(&self) -> Option<Place> {
-        let bytes = self.text.as_bytes();
-        let quote = |at: usize| {
-            let slashes = run_of_slashes(bytes, at);
-            if is_quote(self.byte(at + slashes)) { at + slashes + 1 } else { at }
-        };
-        let mut at = self.after_blanks(quote(self.range.end));
-        // -Name password -Value 'value'
-        if bytes.get(at..at + 7)?.eq_ignore_ascii_case(b"-value ") {
-            return Some(Place::new(self.after_blanks(at + 7), Notation::Flag, true));
-        }
-        // variable "password" { default = "value" }
-        if let Some(rest) = self.text.get(at..)?.strip_prefix('{')
-            && let Some(rest) = rest.trim_start().strip_prefix("default")
-            && let Some(rest) = rest.trim_start().strip_prefix('=')
-        {
-            let start = self.text.len() - rest.trim_start().len();
-            return is_quote(self.byte(start)).then(|| Place::new(start, Notation::Sign, false));
-        }
-        at += usize::from(matches!(self.byte(at), Some(b',' | b'\n' | b'}')));
-        at = self.after_blanks(at);
-        at += usize::from(self.byte(at) == Some(b'\n'));
-        at = quote(self.after_blanks(at));
-        if !bytes.get(at..at + 5)?.eq_ignore_ascii_case(b"value") {
-            at = self.later_value()?;
-        }
-        at = self.after_blanks(quote(at + 5));
-        if !matches!(self.byte(at), Some(b':' | b'=')) {
-            return None;
-        }
-        Some(Place::new(self.after_blanks(at + 1), Notation::Sign, false))
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
     }
 
-    /// Where the field `value` begins, if others are between it and the name: `name: KEY␤  type: string␤  value: …`.
-    fn later_value(&self) -> Option<usize> {
-        const REACH: usize = 256;
-        let head = line_before(self.text, self.range.start, 16).trim_end_matches(['"', '\'', '\\']).trim_end();
-        let head = head.strip_suffix([':', '='])?.trim_end_matches(['"', '\'', ' ', '\\']).to_ascii_lowercase();
-        if !(head.ends_with("name") || head.ends_with("key")) {
-            return None;
-        }
-        let rest = near(self.text, self.range.end, self.range.end + REACH);
-        // The end of the map: a bracket, or the next item of a list.
-        let end = rest.find('}').into_iter().chain(rest.find("\n- ")).chain(rest.find("\n  - ")).min();
-        let rest = rest.get(..end.unwrap_or(rest.len()))?;
-        let fields = rest.match_indices([',', '\n']).map(|(at, _)| at + 1);
-        fields
-            .map(|at| {
-                self.range.end
-                    + at
-                    + rest
-                        .get(at..)
-                        .map_or(0, |rest| rest.len() - rest.trim_start_matches([' ', '"', '\'', '\\']).len())
-            })
-            .find(|&at| near(self.text, at, at + 5).eq_ignore_ascii_case("value"))
+    fn byte_before(&self, back: usize) -> Option<u8> {
+        self.range.start.checked_sub(back).and_then(|at| self.bytes().get(at)).copied()
     }
 
-    /// Two quoted texts: `("name", "value")`, `"name" "value"`, `:name "value"`, `{name, "value"}`
-    fn pair(&self, at: usize, quoted_after: bool) -> Option<Place> {
-        let bytes = self.text.as_bytes();
-        if !quoted_after {
-            let start = self.after_blanks(at);
-            if matches!(self.byte_before(1), Some(b':' | b'(')) && start > at && is_quote(self.byte(start)) {
-                return Some(Place::new(start, Notation::Sign, true));
-            }
-            // A call that sets it: withToken("value").
-            // Or a value that is printed with its type: Token("value").
-            let is_type = self.name.starts_with(|letter: char| letter.is_ascii_uppercase());
-            if self.byte(at) == Some(b'(') && is_quote(self.byte(at + 1)) && (self.is_setter() || is_type) {
-                let value = rest_of_line(self.text, at + 2, 256).split(['"', '\'']).next()?;
-                return (is_secret_like(value) && !value.contains(' '))
-                    .then(|| Place { certain: true, ..Place::new(at + 1, Notation::Sign, true) });
-            }
-            if self.byte_before(1) == Some(b'{') && self.byte(at) == Some(b',') {
-                let start = self.after_blanks(at + 1);
-                let start = start + if bytes.get(start..)?.starts_with(b"<<") { 2 } else { 0 };
-                return is_quote(self.byte(start)).then(|| Place::new(start, Notation::Sign, true));
-            }
-            return None;
-        }
-        let gap = self.after_blanks(at);
-        if !self.quoted_before {
-            return None;
-        }
-        if gap > at && is_quote(self.byte(gap)) {
-            return Some(Place::new(gap, Notation::Sign, true));
-        }
-        if self.byte(at) != Some(b',') {
-            return None;
-        }
-        // The letter of a text of bytes: (b"name", b"value").
-        let back = 2 + usize::from(matches!(self.byte_before(2), Some(b'b' | b'u' | b'r')));
-        let start = self.after_blanks(at + 1);
-        let prefix = usize::from(matches!(self.byte(start), Some(b'b' | b'u' | b'r')));
-        if !is_quote(self.byte(start + prefix)) {
-            return None;
-        }
-        match self.byte_before(back) {
-            Some(b'(') => Some(Place::new(start, Notation::Sign, true)),
-            Some(b' ') if self.opens_call(back) => Some(Place::new(start, Notation::Sign, true)),
-            // A list of names has the same form as a list of names and values.
-            Some(b'[' | b'{' | b',' | b' ') if !self.name.starts_with('-') => {
-                let value = rest_of_line(self.text, start + prefix + 1, 256).split(['"', '\'']).next()?;
-                let value = value.rsplit(' ').next()?;
-                is_secret_like(value).then(|| Place { certain: true, ..Place::new(start, Notation::Sign, true) })
-            }
-            _ => None,
-        }
+    /// Whether one of these bytes is before the name.
+    fn follows(&self, bytes: &[u8]) -> bool {
+        self.byte_before(1).is_some_and(|byte| bytes.contains(&byte))
     }
 
-    /// `| name | value |`
-    fn cell(&self, at: usize, quoted_after: bool) -> Option<Place> {
-        let bar = self.after_blanks(at);
-        let head = line_before(self.text, self.range.start, MAX_INDENT);
-        if quoted_after || self.byte(bar) != Some(b'|') || !head.trim_end().ends_with('|') {
-            return None;
-        }
-        let start = self.after_blanks(bar + 1);
-        let value = rest_of_line(self.text, start, 256).split('|').next()?.trim_end();
-        let is_value = is_secret_like(value) && !value.contains(' ');
-        is_value.then(|| Place { end: Some(start + value.len()), ..Place::new(start, Notation::Sign, true) })
+    /// The line up to the name, as far as an indentation may be.
+    fn line(&self) -> &'a str {
+        line_before(self.text, self.range.start, MAX_INDENT)
     }
 
-    /// `name value`, as the only words of a line, perhaps after `ENV`
-    fn setting(&self, at: usize, quoted_after: bool) -> Option<Place> {
-        let start = self.after_blanks(at);
-        if start == at || self.quoted_before || quoted_after || self.name.starts_with('-') {
-            return None;
-        }
-        let line = line_before(self.text, self.range.start, MAX_INDENT).trim();
-        let is_written = self.name.contains(['_', '.'])
-            || self.byte(at) == Some(b'\t')
-            || matches!(self.name, "requirepass" | "masterauth" | "masterpass");
-        let is_set = SETTERS.contains(line.rsplit(' ').next().unwrap_or_default())
-            || ["config set", "configure set"].iter().any(|command| line.contains(command));
-        if !(is_set || (is_written && line.is_empty())) {
-            return None;
-        }
-        let value = rest_of_line(self.text, start, 1024).trim_end();
-        let single =
-            !value.contains(char::is_whitespace) && (is_set || is_secret_like(value.trim_matches(['"', '\''])));
-        single.then(|| Place::new(start, Notation::Flag, true))
+    fn word_at(&self, at: usize) -> &'a str {
+        rest_of_line(self.text, at, 128).split_whitespace().next().unwrap_or_default()
     }
 
-    /// `--name value`, `"--name", "value"`
-    fn flag(&self, at: usize, quoted_after: bool) -> Option<Place> {
-        if !self.name.starts_with('-') {
-            return None;
-        }
-        // pulumi config set --secret name value
-        if self.name == "--secret" && line_before(self.text, self.range.start, MAX_INDENT).contains("config set") {
-            return None;
-        }
-        let next = self.after_blanks(at);
-        let comma = quoted_after && self.byte(next) == Some(b',');
-        let start = self.after_blanks(next + usize::from(comma));
-        // Several spaces separate a flag from its description.
-        let described = next > at + 1 && !quoted_after;
-        let fits = start > at
-            && !described
-            && !matches!(self.byte(start), Some(b'-' | b'\n' | b'|' | b'\\'))
-            && comma == quoted_after;
-        fits.then(|| Place::new(start, Notation::Flag, true))
+    /// The text up to the next quote.
+    fn quoted_at(&self, at: usize) -> &'a str {
+        rest_of_line(self.text, at, 256).split(['"', '\'']).next().unwrap_or_default()
     }
 
-    /// Whether blanks and an opening parenthesis precede the name's quote: `define( 'NAME', 'value' )`.
-    fn opens_call(&self, back: usize) -> bool {
-        let end = self.range.start.saturating_sub(back - 1);
-        line_before(self.text, end, 16).trim_end().ends_with('(')
+    fn is_quoted(&self) -> bool {
+        self.quoted_before && self.quoted_after
     }
 
-    pub(super) fn is_quoted(&self) -> bool {
+    pub(super) fn is_quoted_before(&self) -> bool {
         self.quoted_before
+    }
+
+    fn is_flag(&self) -> bool {
+        // pulumi config set --secret name value
+        self.name.starts_with('-') && !(self.name == "--secret" && self.line().contains("config set"))
+    }
+
+    /// `open /run/token: permission denied`, but not `user/password: …`
+    fn is_path_before(&self, place: &Place) -> bool {
+        let head = line_before(self.text, self.range.start, 16);
+        self.follows(b"/")
+            && is_at(self.bytes(), place.start - 1, BLANK)
+            && !["user/", "username/", "login/"].iter().any(|user| head.ends_with(user))
+    }
+
+    /// Whether the name is that of a tag, perhaps after its namespace.
+    fn is_tag(&self) -> bool {
+        let head = || line_before(self.text, self.range.start, 34);
+        self.follows(b"<")
+            || self.follows(b":")
+                && head()
+                    .strip_suffix(':')
+                    .and_then(|head| head.rsplit_once('<'))
+                    .is_some_and(|(_, name)| is_all(name, NAME))
+    }
+
+    /// Whether the name is the value of an attribute that holds the name of a setting.
+    fn is_attribute(&self) -> bool {
+        let head = || line_before(self.text, self.range.start.saturating_sub(1), 32).strip_suffix('=');
+        let is_name = |head: &str| {
+            head.rsplit_once([' ', '\t'])
+                .is_some_and(|(_, name)| ["name", "key", "id", "Name", "Key", "N"].contains(&name))
+        };
+        self.is_quoted() && head().is_some_and(is_name)
+    }
+
+    /// Whether the name is the value of a field `name` or `key`.
+    fn is_name_field(&self) -> bool {
+        let signs = class(b"  \"\"''\\\\");
+        let sign = self.range.start - run_before(self.bytes(), self.range.start, signs, 8);
+        if !is_at(self.bytes(), sign.wrapping_sub(1), class(b"::==")) {
+            return false;
+        }
+        let end = sign - 1 - run_before(self.bytes(), sign - 1, signs, 8);
+        let field = line_before(self.text, end, 16).to_ascii_lowercase();
+        field.ends_with("name") || field.ends_with("key")
+    }
+
+    /// Whether no bracket and no item of a list is between the name and the value.
+    fn is_same_map(&self, place: &Place) -> bool {
+        let between = near(self.text, self.range.end, place.start);
+        !(between.contains('}') || between.contains("\n- ") || between.contains("\n  - "))
+    }
+
+    /// Whether the name is that of a function that sets a value, or of a type.
+    fn is_call(&self) -> bool {
+        let name = self.name.rsplit('.').next().unwrap_or_default();
+        let sets = ["set", "Set", "with", "With", "use", "Use", "add", "Add"].iter().any(|word| name.starts_with(word));
+        !self.quoted_after && (sets || self.name.starts_with(|letter: char| letter.is_ascii_uppercase()))
+    }
+
+    /// Whether an opening parenthesis precedes the name's quote, perhaps with blanks: `define( 'NAME', 'value' )`.
+    fn opens_call(&self) -> bool {
+        let head = line_before(self.text, self.before_quote(), 16);
+        self.is_quoted() && (head.ends_with('(') || head.ends_with(' ') && head.trim_end().ends_with('('))
+    }
+
+    fn is_listed(&self) -> bool {
+        let before = self.before_quote().checked_sub(1).and_then(|at| self.bytes().get(at));
+        self.is_quoted() && !self.name.starts_with('-') && matches!(before, Some(b'[' | b'{' | b',' | b' '))
+    }
+
+    /// Where the name's quote begins, with the letter of a text of bytes: `b"name"`.
+    fn before_quote(&self) -> usize {
+        let letter = matches!(self.byte_before(2), Some(b'b' | b'u' | b'r'));
+        self.range.start.saturating_sub(1 + usize::from(letter))
+    }
+
+    /// Whether a name that is not one of prose is the first word of its line.
+    fn is_written_alone(&self) -> bool {
+        let is_written = self.name.contains(['_', '.'])
+            || self.bytes().get(self.end) == Some(&b'\t')
+            || matches!(self.name, "requirepass" | "masterauth" | "masterpass");
+        is_written && self.line().trim().is_empty()
+    }
+
+    /// Whether a word such as `ENV` precedes.
+    fn is_set(&self) -> bool {
+        let line = self.line().trim();
+        SETTERS.contains(line.rsplit(' ').next().unwrap_or_default())
+            || ["config set", "configure set"].iter().any(|command| line.contains(command))
     }
 
     /// Whether the name is "key" after a word such as "public" or "primary".
     pub(super) fn is_of_data(&self) -> bool {
-        self.name.eq_ignore_ascii_case("key")
-            && self.byte_before(1) == Some(b' ')
-            && names::is_data_key(
-                line_before(self.text, self.range.start - 1, 24).rsplit(' ').next().unwrap_or_default(),
-            )
-    }
-
-    /// Where the value begins behind a colon and a type.
-    fn type_after(&self, colon: usize) -> Option<usize> {
-        let start = self.after_blanks(colon);
-        code::after_type(rest_of_line(self.text, start, 64)).map(|value| start + value)
+        let word = || line_before(self.text, self.range.start - 1, 24).rsplit(' ').next().unwrap_or_default();
+        self.name.eq_ignore_ascii_case("key") && self.follows(b" ") && names::is_data_key(word())
     }
 
     /// Whether the name is "key" or ends with "id", and is no parameter of a URL and no field of a connection string.
     pub(super) fn may_be_of_data(&self) -> bool {
-        let is_key = self.name == "KEY" || self.name == "key" && !matches!(self.byte_before(1), Some(b'?' | b'&'));
+        let is_key = self.name == "KEY" || self.name == "key" && !self.follows(b"?&");
         is_key || self.name.to_ascii_lowercase().ends_with("id")
-    }
-
-    /// Whether the name is that of a function that sets a value.
-    fn is_setter(&self) -> bool {
-        ["set", "Set", "with", "With", "use", "Use", "add", "Add"]
-            .iter()
-            .any(|word| self.name.rsplit('.').next().is_some_and(|name| name.starts_with(word)))
     }
 
     /// The indentation of the key, if only a list dash or a word such as `export` precedes it on its line.
     pub(super) fn leads(&self) -> Option<usize> {
-        let line = line_before(self.text, self.range.start, MAX_INDENT);
+        let line = self.line();
         let line_start = self.range.start - line.len();
-        if line_start > 0 && self.byte(line_start - 1) != Some(b'\n') {
+        if line_start > 0 && self.bytes().get(line_start - 1) != Some(&b'\n') {
             return None;
         }
         // An escaped line break starts a line, too.
-        let line = if line.contains('\\') { line.rsplit_once("\\n").map_or(line, |(_, line)| line) } else { line };
+        let line = line.rsplit_once("\\n").map_or(line, |(_, line)| line);
         let indent = line.len() - line.trim_start().len();
         let word = line.trim().trim_matches(['"', '\'', '-', '+']).trim();
         (word.is_empty() || SETTERS.contains(word)).then_some(indent)
@@ -387,18 +410,15 @@ impl<'a> Key<'a> {
 
     /// Whether the name is a part of an ARN, as in `arn:aws:secretsmanager:eu-west-1:1:secret:name`.
     fn is_within_arn(&self) -> bool {
-        if self.byte_before(1) != Some(b':') {
-            return false;
-        }
-        let head = near(self.text, self.range.start.saturating_sub(MAX_ARN), self.range.start);
-        let word = head.rsplit(|letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '=')).next();
-        word.is_some_and(|word| word.starts_with("arn:"))
+        let head = || near(self.text, self.range.start.saturating_sub(128), self.range.start);
+        let word = || head().rsplit(|letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '=')).next();
+        self.follows(b":") && word().is_some_and(|word| word.starts_with("arn:"))
     }
 
     /// Whether the key follows a parser's complaint, as in "unexpected token: }".
     fn follows_parser_word(&self) -> bool {
         let is_token = self.name.len() >= 5 && self.name.to_ascii_lowercase().ends_with("token");
-        if !is_token || self.byte_before(1) != Some(b' ') {
+        if !is_token || !self.follows(b" ") {
             return false;
         }
         let head = near(self.text, self.range.start.saturating_sub(24), self.range.start).trim_end();
@@ -407,26 +427,11 @@ impl<'a> Key<'a> {
     }
 }
 
-fn first_after_blanks(bytes: &[u8]) -> Option<u8> {
-    bytes.iter().copied().take(8).find(|&byte| !is_blank(byte))
-}
-
-fn first_word(text: &str) -> &str {
-    text.split_whitespace().next().unwrap_or_default()
-}
-
-/// The number of backslashes before an escaped quote.
-fn run_of_slashes(bytes: &[u8], at: usize) -> usize {
-    bytes.get(at..).unwrap_or_default().iter().take(8).take_while(|&&byte| byte == b'\\').count()
-}
-
-/// A quote that is encoded for a URL, for HTML or as Unicode.
-fn encoded_quote(bytes: &[u8], at: usize) -> Option<&'static str> {
-    if !is_at(bytes, at, crate::logs::redact::bytes::PERCENT) && !matches!(bytes.get(at), Some(b'&' | b'\\')) {
-        return None;
+impl Place {
+    /// Whether the value looks random, and not like a hash with its algorithm.
+    pub(super) fn has_random(&self, text: &str) -> bool {
+        let value = rest_of_line(text, self.start, 256).split_whitespace().next().unwrap_or_default();
+        let value = value.trim_matches(['"', '\'', ',', ';']);
+        value.len() >= 24 && is_random(value, false)
     }
-    let rest = bytes.get(at..)?;
-    ["%22", "%27", "%5C%22", "&quot;", "&#34;", "&#39;", "&#x27;", "\\u0022", "\\x22"]
-        .into_iter()
-        .find(|quote| rest.starts_with(quote.as_bytes()))
 }

@@ -1,84 +1,85 @@
 //! Finds the end of a value, and decides whether to redact it.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
 
 use super::{
-    code::is_code,
-    context::{Context, Notation},
-    harmless,
+    harmless::{self, Context, is_code},
     names::Secret,
+    notation::Notation::{Colon, Flag},
 };
 use crate::logs::redact::{
-    bytes::{self, is_blank, is_quote, length, rest_of_line},
     looks::is_secret_like,
-    words::Words,
+    pattern::Pattern,
+    text::{
+        ALNUM, BLANK, LETTER, LOWER, NAME, Words, class, is_all, is_at, is_blank, is_quote, length, rest_of_line, run,
+    },
 };
 
 /// The most of a line of code that is examined, in bytes.
 const MAX_CODE: usize = 256;
 
+struct Patterns {
+    /// What PHP and Go's spew print before a value, `string(7) "value"` and `(string) (len=7) "value"`, and the letter of a text of
+    /// bytes, `b"value"`.
+    before: Pattern,
+    /// PWD={value};
+    braced: Pattern,
+    /// auth=('user', 'password')
+    pair: Pattern,
+    /// The head of a block in YAML.
+    block: Pattern,
+}
+
+static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
+    Some(Patterns {
+        before: Pattern::new(r#"(?:\s*string\(\d{1,6}\) |\(string\) \(len=\d{1,6}\) )?()"#)?,
+        braced: Pattern::new(r#"\{([^\s:=,"}]{6,128})\}(?:[;"']|$)"#)?,
+        pair: Pattern::new(r"\({argument}{quoted}")?,
+        block: Pattern::new(r"[!A-Za-z]*{gap}[|>]+[+-]?$")?,
+    })
+});
+
 /// The value that begins at a byte, if it must be redacted.
 pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
+    let patterns = PATTERNS.as_ref()?;
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied();
-    if context.notation == Notation::Element {
-        let end = at + length(bytes, at, |byte| byte == b'<');
-        return redactable(text, at..end, context);
-    }
-    // PHP prints the type and length of a string, perhaps on the next line.
-    let below = at + bytes.get(at..)?.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
-    let at = if text.get(below..)?.starts_with("string(") { below } else { at };
-    let rest = text.get(at..)?;
-    let at = match rest.strip_prefix("string(").and_then(|rest| rest.split_once(") ")) {
-        Some((length, _)) if length.len() <= 6 && length.bytes().all(|byte| byte.is_ascii_digit()) => {
-            at + 9 + length.len()
-        }
-        _ => at,
-    };
-    // Go's spew does so, too: (string) (len=8) "value"
-    let at = match text.get(at..)?.strip_prefix("(string) (len=").and_then(|rest| rest.split_once(") ")) {
-        Some((length, _)) if length.len() <= 6 && length.bytes().all(|byte| byte.is_ascii_digit()) => {
-            at + 16 + length.len()
-        }
-        _ => at,
-    };
+    let at = patterns.before.value(text, at)?.start;
     // The brackets of a list of header values.
-    let list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
-    let at = if list { at + 1 + bytes::run(bytes, at + 1, bytes::BLANK, 8) } else { at };
-    // String prefixes, as in b'…'.
-    let at = at + usize::from(byte(at).is_some_and(|byte| b"bBrRuUfF".contains(&byte)) && is_quote(byte(at + 1)));
-    let slashes = length(bytes, at, |byte| byte != b'\\').min(8);
-    if is_quote(byte(at + slashes)) {
-        let quote = byte(at + slashes)?;
-        if slashes == 0 && byte(at + 1) == Some(quote) && byte(at + 2) == Some(quote) {
-            let start = at + 3;
-            let rest = text.get(start..)?;
-            let end = rest.find([char::from(quote), '\n']).unwrap_or(rest.len());
-            return redactable(text, start..start + end, context);
-        }
-        let start = at + slashes + 1;
-        let end = closing_quote(bytes, start, quote, slashes);
-        if context.secret == Secret::Authorization {
-            return authorization(text, start, Some(end), context);
-        }
-        return redactable(text, start..end, context);
+    let is_list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
+    let at = if is_list { at + 1 + run(bytes, at + 1, BLANK, 8) } else { at };
+    // The letter of a text of bytes, as in b'…'.
+    let at = at + usize::from(is_at(bytes, at, class(b"bbBBrrRRuuUUffFF")) && is_quote(byte(at + 1)));
+    let slashes = run(bytes, at, class(b"\\\\"), 8);
+    if let Some(quote) = byte(at + slashes).filter(|&byte| is_quote(Some(byte))) {
+        let is_triple = slashes == 0 && byte(at + 1) == Some(quote) && byte(at + 2) == Some(quote);
+        let start = at + slashes + if is_triple { 3 } else { 1 };
+        let end = match is_triple {
+            true => start + length(bytes, start, |byte| byte == quote),
+            false => closing_quote(bytes, start, quote, slashes),
+        };
+        return match context.secret {
+            Secret::Authorization if !is_triple => authorization(text, start, Some(end), context),
+            _ => redactable(text, start..end, context),
+        };
     }
     // In the environment, `PASSWORD=open(!)sesame` is no call.
     let is_variable = !context.name.has_lower && at > 0 && byte(at - 1) == Some(b'=');
     let code = rest_of_line(text, at, MAX_CODE);
     let is_call = |code: &str| code.contains("(\"") || code.contains("('") || code.contains("()");
-    if context.notation != Notation::Flag
-        && (!is_variable || is_call(code) || !code.contains('('))
-        && is_code(code, context)
-    {
+    if context.notation != Flag && (!is_variable || is_call(code) || !code.contains('(')) && is_code(code, context) {
         return None;
     }
     match byte(at)? {
         b'\n' => return items(text, at, context),
-        b'{' if byte(at + 1) != Some(b'{') => return braced(text, at, context),
-        b'(' if context.name.last() == "auth" => return second_of_pair(text, at),
+        b'{' if byte(at + 1) != Some(b'{') => {
+            let value = patterns.braced.value(text, at)?;
+            return redactable(text, value, context)
+                .filter(|value| text.get(value.clone()).is_some_and(is_secret_like));
+        }
+        b'(' if context.name.last() == "auth" => return patterns.pair.value(text, at),
         b'[' => return redactable(text, at..closing_bracket(bytes, at), context),
-        b'|' | b'>' | b'!' => {
+        b'|' | b'>' | b'!' if patterns.block.match_at(bytes, at, false).end.is_some() => {
             if let Some(block) = indented_block(text, at, context) {
                 return Some(block);
             }
@@ -87,38 +88,13 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
     }
     let end = match (context.secret, context.leads) {
         (Secret::Authorization, _) => return authorization(text, at, None, context),
-        (Secret::Cookie, _) => cookies(bytes, at),
-        (Secret::Plural, _) if context.name.last() == "codes" => line_value(bytes, at),
-        (Secret::Opaque, _) => word_value(bytes, at),
-        (_, Some(_)) if context.notation != Notation::Flag => line_value(bytes, at),
-        _ => word_value(bytes, at),
+        (Secret::Cookie, _) => end_of(bytes, at, End::Quote),
+        (Secret::Plural, _) if context.name.last() == "codes" => end_of(bytes, at, End::Pair),
+        (Secret::Opaque, _) => end_of(bytes, at, End::Blank),
+        (_, Some(_)) if context.notation != Flag => end_of(bytes, at, End::Pair),
+        _ => end_of(bytes, at, End::Blank),
     };
     redactable(text, at..end, context)
-}
-
-/// A password that a connection string has in braces: `PWD={…};`
-fn braced(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
-    let rest = rest_of_line(text, at + 1, 128);
-    let inner = rest.split('}').next()?;
-    let ends = matches!(rest.as_bytes().get(inner.len() + 1), None | Some(b';' | b'"' | b'\''));
-    let is_value = ends && is_secret_like(inner) && !inner.contains([' ', ':', '=', ',', '"']);
-    is_value.then(|| redactable(text, at + 1..at + 1 + inner.len(), context))?
-}
-
-/// The password of `auth=('user', 'password')`.
-fn second_of_pair(text: &str, at: usize) -> Option<Range<usize>> {
-    let rest = rest_of_line(text, at + 1, 256);
-    let mut quotes = rest.match_indices(['"', '\'']).map(|(at, _)| at).take(4);
-    let (first, second) = (quotes.next()?, quotes.next()?);
-    let (third, fourth) = (quotes.next()?, quotes.next()?);
-    let fits = first == 0 && rest.get(second + 1..third)?.trim() == "," && third + 1 < fourth;
-    fits.then(|| at + 1 + third + 1..at + 1 + fourth)
-}
-
-/// Where the value of a cookie header ends.
-fn cookies(bytes: &[u8], at: usize) -> usize {
-    let end = at + length(bytes, at, |byte| matches!(byte, b'\n' | b'"' | b'\''));
-    (at..end).find(|&at| begins_escaped_line(bytes, at)).unwrap_or(end)
 }
 
 /// Whether an escaped line break follows, and another key after it, or the end of the text.
@@ -138,9 +114,9 @@ fn items(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
     let start = at + 1;
     // A mapping that holds the value itself.
     let below = rest_of_line(text, start, 1024);
-    let depth = below.len() - below.trim_start().len();
-    if depth > indent
-        && let Some(value) = below.trim_start().strip_prefix("value: ")
+    let inner = below.trim_start();
+    if below.len() - inner.len() > indent
+        && let Some(value) = inner.strip_prefix("value: ")
     {
         let from = start + below.len() - value.len();
         return redactable(text, from..from + value.trim_end().len(), context);
@@ -187,62 +163,56 @@ fn closing_quote(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize
 /// Where a bracket closes, or the end of the line.
 fn closing_bracket(bytes: &[u8], start: usize) -> usize {
     let mut depth = 0_usize;
-    for (offset, &byte) in bytes.get(start..).unwrap_or_default().iter().enumerate() {
-        match byte {
-            b'\n' => return start + offset,
-            b'[' => depth += 1,
-            b']' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return start + offset + 1;
-                }
-            }
-            _ => {}
-        }
-    }
-    bytes.len()
+    let end = start
+        + length(bytes, start, |byte| {
+            depth += usize::from(byte == b'[');
+            depth = depth.saturating_sub(usize::from(byte == b']'));
+            depth == 0
+        });
+    end + usize::from(bytes.get(end) == Some(&b']'))
 }
 
-/// Where a value ends that extends to the end of its line, or to the next key on that line.
-fn line_value(bytes: &[u8], start: usize) -> usize {
-    let mut at = start;
-    while let Some(&byte) = bytes.get(at) {
-        if byte == b'\n'
-            || (is_blank(byte) && begins_pair(bytes, at))
-            || (is_separator(byte) && begins_pair(bytes, at + 1))
-            || begins_escaped_line(bytes, at)
-        {
-            break;
-        }
-        at += 1;
-    }
-    while at > start && bytes.get(at - 1).is_some_and(|&byte| is_blank(byte) || matches!(byte, b',' | b';')) {
-        at -= 1;
-    }
-    at
+/// Where a value ends that is not quoted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// At the end of its line, or before the next key on that line.
+    Pair,
+    /// Like that, or at a blank that is not between quotes.
+    Blank,
+    /// At the end of its line, or at a quote.
+    Quote,
 }
 
-/// Where a value of one word ends.
-fn word_value(bytes: &[u8], start: usize) -> usize {
+fn end_of(bytes: &[u8], start: usize, ends: End) -> usize {
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
-        if byte == b'\n' || is_blank(byte) || begins_escaped_line(bytes, at) || ends_encoded(bytes, at) {
-            break;
-        }
-        if is_separator(byte) && (next.is_none_or(|next| next.is_ascii_whitespace()) || begins_pair(bytes, at + 1)) {
-            break;
-        }
-        if is_quote(Some(byte)) && at > start {
-            if bytes.get(at - 1).is_some_and(|&before| matches!(before, b'(' | b'[' | b'{' | b'=' | b':' | b',')) {
-                at = (closing_quote(bytes, at + 1, byte, 0) + 1).min(bytes.len());
-                continue;
+        let is_before_blank = next.is_none_or(|next| next.is_ascii_whitespace());
+        let is_end = match ends {
+            End::Quote => matches!(byte, b'"' | b'\''),
+            End::Pair if is_blank(byte) => begins_pair(bytes, at),
+            End::Pair => is_separator(byte) && begins_pair(bytes, at + 1),
+            End::Blank if is_quote(Some(byte)) && at > start => {
+                if is_at(bytes, at - 1, class(b"(([[{{==::,,")) {
+                    at = (closing_quote(bytes, at + 1, byte, 0) + 1).min(bytes.len());
+                    continue;
+                }
+                is_before_blank || next.is_some_and(|next| b",;:.}])>".contains(&next))
             }
-            if next.is_none_or(|next| next.is_ascii_whitespace() || b",;:.}])>".contains(&next)) {
-                break;
+            End::Blank => {
+                is_blank(byte)
+                    || ends_encoded(bytes, at)
+                    || is_separator(byte) && (is_before_blank || begins_pair(bytes, at + 1))
             }
+        };
+        if is_end || byte == b'\n' || begins_escaped_line(bytes, at) {
+            break;
         }
         at += 1;
+    }
+    let trailing = class(b"  \t\t\r\r,,;;");
+    while ends == End::Pair && at > start && is_at(bytes, at - 1, trailing) {
+        at -= 1;
     }
     at
 }
@@ -259,32 +229,21 @@ fn is_separator(byte: u8) -> bool {
 
 /// Whether another key and its separator follow, perhaps after spaces.
 fn begins_pair(bytes: &[u8], at: usize) -> bool {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let blanks = rest.iter().take(8).take_while(|&&byte| is_blank(byte)).count();
-    let rest = rest.get(blanks..).unwrap_or_default();
-    let quote = usize::from(is_quote(rest.first().copied()));
-    let rest = rest.get(quote..).unwrap_or_default();
-    if !rest.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
+    let start = at + run(bytes, at, BLANK, 8);
+    let is_quoted = is_quote(bytes.get(start).copied());
+    let name = start + usize::from(is_quoted);
+    if !is_at(bytes, name, LETTER | class(b"__")) {
         return false;
     }
-    let name =
-        rest.iter().take(64).take_while(|&&byte| bytes::is(byte, bytes::NAME) || matches!(byte, b'[' | b']')).count();
-    let rest = rest.get(name..).unwrap_or_default();
-    let rest = rest.get(usize::from(quote == 1 && is_quote(rest.first().copied()))..).unwrap_or_default();
-    matches!(rest.first(), Some(b'=' | b':'))
+    let end = name + run(bytes, name, NAME | class(b"[[]]"), 64);
+    let end = end + usize::from(is_quoted && is_quote(bytes.get(end).copied()));
+    matches!(bytes.get(end), Some(b'=' | b':'))
 }
 
 /// The lines of a YAML block: the following lines that are indented further than the key.
 fn indented_block(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
     let indent = context.leads?;
-    let header = text.get(at..)?.split('\n').next()?;
-    let header_end = header.trim_end().trim_start_matches(|letter: char| letter == '!' || letter.is_ascii_alphabetic());
-    if !matches!(header_end.trim_start().trim_start_matches(['|', '>']), "" | "-" | "+")
-        || !header_end.contains(['|', '>'])
-    {
-        return None;
-    }
-    let start = at + header.len() + 1;
+    let start = at + length(text.as_bytes(), at, |_| false) + 1;
     let mut end = start;
     for line in text.get(start..)?.split_inclusive('\n') {
         let depth = line.len() - line.trim_start().len();
@@ -305,11 +264,11 @@ static SCHEMES_WITH_PARAMETERS: Words = Words::new("digest hawk hmac oauth mac a
 fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Context<'_>) -> Option<Range<usize>> {
     let bytes = text.get(..quotation.unwrap_or(text.len()))?.as_bytes();
     let ends_word = |byte| is_blank(byte) || matches!(byte, b'"' | b'\'' | b'\\' | b',');
-    let end = quotation.unwrap_or_else(|| line_value(bytes, at));
+    let end = quotation.unwrap_or_else(|| end_of(bytes, at, End::Pair));
     let value = text.get(at..end)?;
     // A single small word is not a credential: `authorization: rbac`.
-    let is_mode = value.len() < 16 && value.bytes().all(|byte| byte.is_ascii_lowercase());
-    if is_mode || harmless::is_harmless(value, &Context { notation: Notation::Colon, ..*context }) {
+    let is_mode = value.len() < 16 && is_all(value, LOWER);
+    if is_mode || harmless::is_harmless(value, &Context { notation: Colon, ..*context }) {
         return None;
     }
     let word = at + length(bytes, at, ends_word);
@@ -319,14 +278,10 @@ fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Cont
         "bearer" | "basic" | "apikey" | "negotiate" | "ntlm" => next..next + length(bytes, next, ends_word),
         scheme if SCHEMES_WITH_PARAMETERS.contains(scheme) => next..next + length(bytes, next, |_| false),
         // The name of any other scheme is kept; what follows extends to the end of the value.
-        _ if is_scheme(&scheme)
-            && is_blank_at(bytes, word)
-            && next < bytes.len()
-            && bytes.get(next) != Some(&b'\n') =>
-        {
+        _ if is_scheme(&scheme) && is_at(bytes, word, BLANK) && bytes.get(next).is_some_and(|&byte| byte != b'\n') => {
             let parameters = text.get(next..)?.split(['\n', ' ']).next()?.contains('=');
             let stop = |byte| quotation.is_none() && !parameters && matches!(byte, b'"' | b'\'' | b'\\');
-            let end = if parameters || quotation.is_some() { bytes.len() } else { line_value(bytes, next) };
+            let end = if parameters || quotation.is_some() { bytes.len() } else { end_of(bytes, next, End::Pair) };
             next..end.min(next + length(bytes, next, stop))
         }
         _ => at..quotation.unwrap_or(word),
@@ -337,12 +292,8 @@ fn authorization(text: &str, at: usize, quotation: Option<usize>, context: &Cont
 /// Whether the first word of an authorization header is the name of a scheme, not a credential.
 fn is_scheme(word: &str) -> bool {
     (2..=32).contains(&word.len())
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && is_all(word, ALNUM | class(b"--"))
         && word.bytes().filter(u8::is_ascii_digit).count() <= 4
-}
-
-fn is_blank_at(bytes: &[u8], at: usize) -> bool {
-    bytes.get(at).is_some_and(|&byte| is_blank(byte))
 }
 
 /// The range, unless its text is a placeholder, a reference or a remark.
