@@ -185,15 +185,16 @@ impl MaskingKey {
     }
 }
 
-/// Masked lines. Those that the last reports have not used are dropped when there are too many.
+/// Masked lines. Those that no report has used for some time are dropped when there are too many.
 #[derive(Debug)]
 pub(crate) struct MaskedLines {
-    recent: HashMap<TextKey, Entry>,
-    before: HashMap<TextKey, Entry>,
-    recent_bytes: usize,
+    lines: HashMap<TextKey, Entry>,
+    bytes: usize,
     /// The most bytes that one report may use. At most four times as many are kept.
     max_bytes: usize,
+    /// The number of the present report, and of the one before which lines were dropped.
     report: u64,
+    dropped_at: u64,
     /// The bytes that this report uses.
     used: usize,
 }
@@ -213,7 +214,7 @@ fn size(length: usize) -> usize {
 
 impl MaskedLines {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { recent: HashMap::new(), before: HashMap::new(), recent_bytes: 0, max_bytes, report: 0, used: 0 }
+        Self { lines: HashMap::new(), bytes: 0, max_bytes, report: 0, dropped_at: 0, used: 0 }
     }
 
     pub(crate) fn set_limit(&mut self, max_bytes: usize) {
@@ -223,18 +224,16 @@ impl MaskedLines {
     fn begin_report(&mut self) {
         self.report += 1;
         self.used = 0;
-        if self.recent_bytes > self.max_bytes {
-            self.before = std::mem::take(&mut self.recent);
-            self.recent_bytes = 0;
+        if self.bytes > 2 * self.max_bytes {
+            // Several objects share the lines, so one is kept that any report since the last time has used.
+            self.lines.retain(|_, entry| entry.report >= self.dropped_at);
+            self.bytes = self.lines.values().map(|entry| size(entry.line.len())).sum();
+            self.dropped_at = self.report;
         }
     }
 
     fn get(&mut self, key: TextKey) -> Option<&Entry> {
-        if let Some(entry) = self.before.remove(&key) {
-            self.recent_bytes += size(entry.line.len());
-            self.recent.insert(key, entry);
-        }
-        let entry = self.recent.get_mut(&key)?;
+        let entry = self.lines.get_mut(&key)?;
         if entry.report != self.report {
             entry.report = self.report;
             self.used += size(entry.line.len());
@@ -250,22 +249,15 @@ impl MaskedLines {
     /// Remembers a line, if there is room for it.
     pub(crate) fn insert(&mut self, MaskedText { key, line, is_cut }: MaskedText) {
         let bytes = size(line.len());
-        if self.recent_bytes + bytes > 2 * self.max_bytes || self.recent.contains_key(&key) {
-            return;
+        if self.bytes + bytes <= 4 * self.max_bytes && !self.lines.contains_key(&key) {
+            self.bytes += bytes;
+            self.lines.insert(key, Entry { line, is_cut, report: self.report });
         }
-        self.recent_bytes += bytes;
-        self.recent.insert(key, Entry { line, is_cut, report: 0 });
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.recent.len() + self.before.len()
-    }
-
-    /// The bytes of all lines.
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
-        self.recent.values().chain(self.before.values()).map(|entry| size(entry.line.len())).sum()
+        self.lines.len()
     }
 }
 
@@ -349,7 +341,7 @@ mod tests {
                 assert!(wanted.texts.iter().map(|text| text.text.len()).sum::<usize>() <= BATCH_BYTES);
                 let masked: Vec<_> = wanted.texts.iter().map(|text| text.mask(&policy)).collect();
                 masked.into_iter().for_each(|text| memory.borrow_mut().insert(text));
-                assert!(memory.borrow().bytes() <= 4 * MAX, "{} bytes", memory.borrow().bytes());
+                assert!(memory.borrow().bytes <= 4 * MAX, "{} bytes", memory.borrow().bytes);
                 if wanted.texts.is_empty() {
                     assert!(wanted.is_cut, "there are more texts than fit");
                     break;
@@ -367,7 +359,7 @@ mod tests {
         for (text, remembered) in [("token=abc123", 0), (text.as_str(), 1)] {
             let (line, wanted) = show(&memory, &policy, text, 1000);
             assert_eq!(line, clean_text(text, None, 1000));
-            assert_eq!((memory.borrow().recent.len(), wanted.texts.len()), (remembered, 0));
+            assert_eq!((memory.borrow().len(), wanted.texts.len()), (remembered, 0));
         }
     }
 }

@@ -232,7 +232,7 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
             at - length - 1..at - 1
         } else {
             let head = bytes.get(..end).unwrap_or_default();
-            let Some(word) = WORD_PATTERN.as_ref().and_then(|word| word.match_at(head, at, false).end) else { break };
+            let Some(word) = WORD_PATTERN.match_at(head, at, false).end else { break };
             let range = at..word;
             at = word.max(at + 1);
             trimmed(text, range)
@@ -247,9 +247,8 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
     words
 }
 
-/// A word, up to a blank that is not between quotes. None if the pattern is wrong, which happens never or always.
-static WORD_PATTERN: LazyLock<Option<Pattern>> =
-    LazyLock::new(|| Pattern::new(r#"(?:[^ \t\r\n"']+|"[^"\n]*"|'[^'\n]*')*"#));
+/// A word, up to a blank that is not between quotes.
+static WORD_PATTERN: Pattern = Pattern::new(r#"(?:[^ \t\r\n"']+|"[^"\n]*"|'[^'\n]*')*"#);
 
 /// A word without a quote or bracket at its end that belongs to what surrounds the command.
 fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {

@@ -8,7 +8,7 @@
 //!
 //! Names in braces stand for pieces, such as `{value}`. A group is the value to mask.
 
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 use regex_syntax::{
     ParserBuilder,
@@ -42,9 +42,15 @@ const PIECES: &[(&str, &str)] = &[
 /// The longest run that is examined if something must follow, in bytes.
 pub(super) const MAX_RUN: usize = 1024;
 
-/// A parsed pattern.
+/// A pattern, which is parsed when it is first needed. A wrong one matches nothing.
 #[derive(Debug)]
 pub(super) struct Pattern {
+    text: &'static str,
+    parsed: OnceLock<Option<Parsed>>,
+}
+
+#[derive(Debug)]
+struct Parsed {
     nodes: Box<[Node]>,
     /// The bytes with which a match may begin, after blanks if the pattern begins with them. This rules most positions out.
     first: Class,
@@ -86,31 +92,34 @@ impl Match {
 }
 
 impl Pattern {
-    /// None if the pattern contains what is not supported.
-    pub(super) fn new(pattern: &str) -> Option<Self> {
-        let whole = PIECES.iter().fold(pattern.to_owned(), |whole, (name, piece)| whole.replace(name, piece));
-        let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(&whole).ok()?;
-        let nodes = nodes(&hir)?;
-        let mut first = Class { ascii: 0, others: false };
-        if !add_first(nodes.get(usize::from(begins_with_blanks(&nodes))..)?, &mut first) {
-            first = Class { ascii: u128::MAX, others: true };
-        }
-        Some(Self { nodes, first })
+    pub(super) const fn new(text: &'static str) -> Self {
+        Self { text, parsed: OnceLock::new() }
+    }
+
+    /// Absent if the pattern contains what is not supported.
+    fn parsed(&self) -> Option<&Parsed> {
+        self.parsed.get_or_init(|| Parsed::new(self.text)).as_ref()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_right(&self) -> bool {
+        self.parsed().is_some()
     }
 
     /// Whether a match may begin with a byte, perhaps after blanks.
     pub(super) fn may_begin_with(&self, byte: u8) -> bool {
-        self.first.has(byte)
+        self.parsed().is_some_and(|parsed| parsed.first.has(byte))
     }
 
     /// Matches the pattern from a position on, if asked without regard to the case of its texts.
     pub(super) fn match_at(&self, bytes: &[u8], at: usize, ignores_case: bool) -> Match {
-        let blanks = if begins_with_blanks(&self.nodes) { run(bytes, at, BLANK, MAX_RUN) } else { 0 };
-        if bytes.get(at + blanks).is_some_and(|&byte| !self.first.has(byte)) {
+        let Some(Parsed { nodes, first }) = self.parsed() else { return Match::default() };
+        let blanks = if begins_with_blanks(nodes) { run(bytes, at, BLANK, MAX_RUN) } else { 0 };
+        if bytes.get(at + blanks).is_some_and(|&byte| !first.has(byte)) {
             return Match::default();
         }
         let mut search = Search { bytes, ignores_case, found: Match::default() };
-        search.found.end = search.follow(at, &Rest { nodes: &self.nodes, value: None, next: None });
+        search.found.end = search.follow(at, &Rest { nodes, value: None, next: None });
         search.found
     }
 
@@ -121,9 +130,22 @@ impl Pattern {
 
     /// For a pattern that is a run of ASCII bytes: how many precede a position, if these are neither too few nor too many.
     pub(super) fn length_before(&self, bytes: &[u8]) -> Option<usize> {
-        let [Node::Run { class, min, max, .. }] = &*self.nodes else { return Some(0) };
+        let [Node::Run { class, min, max, .. }] = &*self.parsed()?.nodes else { return Some(0) };
         let length = bytes.iter().rev().take(max.saturating_add(1)).take_while(|&&byte| class.has(byte)).count();
         (*min..=*max).contains(&length).then_some(length)
+    }
+}
+
+impl Parsed {
+    fn new(text: &str) -> Option<Self> {
+        let whole = PIECES.iter().fold(text.to_owned(), |whole, (name, piece)| whole.replace(name, piece));
+        let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(&whole).ok()?;
+        let nodes = nodes(&hir)?;
+        let mut first = Class { ascii: 0, others: false };
+        if !add_first(nodes.get(usize::from(begins_with_blanks(&nodes))..)?, &mut first) {
+            first = Class { ascii: u128::MAX, others: true };
+        }
+        Some(Self { nodes, first })
     }
 }
 

@@ -14,159 +14,155 @@ use super::{
 };
 
 /// How the value is found.
-#[derive(Clone, Copy)]
 enum Find {
     /// What the pattern has in a group, after the needle, if it is accepted.
-    After(&'static str, fn(&str) -> bool),
+    After(Pattern, fn(&str) -> bool),
     /// The same of the word before the needle, up to the needle.
-    Before(&'static str, fn(&str) -> bool),
+    Before(Pattern, fn(&str) -> bool),
     /// What a function returns. It may set up to where the needle need not be searched again.
     Function(fn(&Found<'_>, &mut usize) -> Option<Range<usize>>),
 }
 
 use Find::{After, Before, Function};
 
-/// The texts that begin a phrase, with `|` between them; what must precede them; and how the value is found.
-type Row = (&'static str, fn(&Found<'_>) -> bool, Find);
+const fn after(pattern: &'static str, accepts: fn(&str) -> bool) -> Find {
+    After(Pattern::new(pattern), accepts)
+}
 
-const ROWS: &[Row] = &[
+const fn before(pattern: &'static str, accepts: fn(&str) -> bool) -> Find {
+    Before(Pattern::new(pattern), accepts)
+}
+
+/// The texts that begin a phrase, with `|` between them; what must precede them; and how the value is found.
+pub(super) struct Phrase(pub(super) &'static str, fn(&Found<'_>) -> bool, Find);
+
+pub(super) static PHRASES: [Phrase; 51] = [
     // Sentences about passwords: `password changed from … to …`, `password is …`, `password for ann was set to …`
-    (PASSWORD, word, After(r#"(?:changed|reset|updated) from ([^\s"'`]+(?: to [^\s"'`]+)?)"#, is_secret_like)),
-    (
+    Phrase(PASSWORD, word, after(r#"(?:changed|reset|updated) from ([^\s"'`]+(?: to [^\s"'`]+)?)"#, is_secret_like)),
+    Phrase(
         PASSWORD,
         word,
-        After(r"(?:is|was|set to|changed to|reset to|to|will be|has been set to)\b:?{gap}{value}", is_secret_like),
+        after(r"(?:is|was|set to|changed to|reset to|to|will be|has been set to)\b:?{gap}{value}", is_secret_like),
     ),
-    (PASSWORD, word, After(r"for [^ \n]+{gap}={gap}'([^'\n]+)'", any)),
-    (PASSWORD, word, After(r"for [^ \n]+ (?:is|was|to):?{gap}{value}", is_secret_like)),
-    (PASSWORD, word, After(r"(?:for|of) [^\n]{0,96}? (?:is|was|to|now):? {last}", is_secret_like)),
+    Phrase(PASSWORD, word, after(r"for [^ \n]+{gap}={gap}'([^'\n]+)'", any)),
+    Phrase(PASSWORD, word, after(r"for [^ \n]+ (?:is|was|to):?{gap}{value}", is_secret_like)),
+    Phrase(PASSWORD, word, after(r"(?:for|of) [^\n]{0,96}? (?:is|was|to|now):? {last}", is_secret_like)),
     // SQL, .netrc, `password … rejected`
-    (PASSWORD, is_statement, After(r"'([^'\n]+)'", any)),
-    (PASSWORD, follows_login, After(r#"([^\s"'`]+)"#, any)),
-    (
+    Phrase(PASSWORD, is_statement, after(r"'([^'\n]+)'", any)),
+    Phrase(PASSWORD, follows_login, after(r#"([^\s"'`]+)"#, any)),
+    Phrase(
         PASSWORD,
         word,
-        After(r#"{value}["']?;?{gap}(?:$|(?:failed|rejected|for|is|was|does|on|accepted)\b)"#, is_secret_like),
+        after(r#"{value}["']?;?{gap}(?:$|(?:failed|rejected|for|is|was|does|on|accepted)\b)"#, is_secret_like),
     ),
     // `password for root (…): …`, also alone on the next line
-    (PASSWORD, word, After(r"[^:={}\n]{0,192}:(?:[ \t]+([^\s]+)|{gap}\n{gap}\n?{gap}([^\s]{8,}))$", is_secret_like)),
+    Phrase(
+        PASSWORD,
+        word,
+        after(r"[^:={}\n]{0,192}:(?:[ \t]+([^\s]+)|{gap}\n{gap}\n?{gap}([^\s]{8,}))$", is_secret_like),
+    ),
     // Sentences about tokens: `token with value …`, `Save this token, it is shown once: …`, `token for ann: …`
-    (TOKEN, in_sentence, After(r#"["'`]? +(?:with|has|had|of) value:?{gap}{value}"#, any)),
-    ("key", names_a_key, After(r" +(?:with|has|had|of) value:?{gap}{value}", any)),
-    (TOKEN, in_sentence, After(r#"["'`]?, [^:="'({\n]{0,64}: +([^\s"'`]{24,})$"#, is_strictly_random)),
-    (TOKEN, in_sentence, After(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_random_or_uuid)),
-    (TOKEN, in_sentence, After(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random_or_uuid)),
-    (TOKEN, is_used, After(r"[ ]+([\w+/-]{20,512})\b", is_random_or_uuid)),
-    ("key", names_a_key, After(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_loosely_random)),
-    ("key", names_a_key, After(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random)),
-    ("key", is_used, After(r"[ ]+([\w+/-]{20,512})\b", is_loosely_random)),
+    Phrase(TOKEN, in_sentence, after(r#"["'`]? +(?:with|has|had|of) value:?{gap}{value}"#, any)),
+    Phrase("key", names_a_key, after(r" +(?:with|has|had|of) value:?{gap}{value}", any)),
+    Phrase(TOKEN, in_sentence, after(r#"["'`]?, [^:="'({\n]{0,64}: +([^\s"'`]{24,})$"#, is_strictly_random)),
+    Phrase(TOKEN, in_sentence, after(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_random_or_uuid)),
+    Phrase(TOKEN, in_sentence, after(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random_or_uuid)),
+    Phrase(TOKEN, is_used, after(r"[ ]+([\w+/-]{20,512})\b", is_random_or_uuid)),
+    Phrase("key", names_a_key, after(r#"["'`]? +(?:(?:is|was):? *)?["'`]([\w+/-]{24,512})\b"#, is_loosely_random)),
+    Phrase("key", names_a_key, after(r#"["'`]? +{stated}["'`]?([\w+/-]{24,512})\b"#, is_strictly_random)),
+    Phrase("key", is_used, after(r"[ ]+([\w+/-]{20,512})\b", is_loosely_random)),
     // Users and passwords, and names of passwords beyond ASCII
-    (
+    Phrase(
         "credentials are |credentials: |log in with |login with |sign in with |login attempt [|basic auth |basic auth: ",
         any_place,
-        After(r#"[^\s/:={\[]{1,64}{gap}[/:]{gap}["'`]?([^\s"'`\]]+)"#, is_secret_like),
+        after(r#"[^\s/:={\[]{1,64}{gap}[/:]{gap}["'`]?([^\s"'`\]]+)"#, is_secret_like),
     ),
-    (
+    Phrase(
         "contraseña|пароль|Пароль|密码|密碼|パスワード|비밀번호|lösenord|hasło",
         any_place,
-        After(r"{gap}(?:[:=]|\xEF\xBC\x9A){gap}{value}", is_secret_like),
+        after(r"{gap}(?:[:=]|\xEF\xBC\x9A){gap}{value}", is_secret_like),
     ),
     // Codes, and the words of a wallet
-    (
+    Phrase(
         "verification code|confirmation code|security code|login code|one-time code|otp for |pin code",
         any_place,
-        After(r#"(?:[^\d\n]{0,64}?(?:[:="]| is| was))?[ "]*(\d{4,8})\b"#, any),
+        after(r#"(?:[^\d\n]{0,64}?(?:[:="]| is| was))?[ "]*(\d{4,8})\b"#, any),
     ),
-    (
+    Phrase(
         "mnemonic|seed phrase|seed_phrase|recovery phrase",
         any_place,
-        After(r"[^a-zA-Z0-9\n]{0,4}((?:[a-z]{3,8} ){11,23}[a-z]{3,8})", any),
+        after(r"[^a-zA-Z0-9\n]{0,4}((?:[a-z]{3,8} ){11,23}[a-z]{3,8})", any),
     ),
     // Arguments of calls and statements
-    ("credentials(", any_place, After("{argument}{quoted}", is_secret_like)),
-    ("sp_addlogin ", any_place, After("{argument}{quoted}", any)),
-    ("-SecureString ", any_place, After("{quoted}", any)),
-    ("__construct(|mysqli_connect(|mysqli(|PDO(|getConnection(", any_place, After("{argument}{argument}{quoted}", any)),
-    (".connect(", any_place, After("{argument}{argument}{quoted}", is_secret_like)),
-    (
+    Phrase("credentials(", any_place, after("{argument}{quoted}", is_secret_like)),
+    Phrase("sp_addlogin ", any_place, after("{argument}{quoted}", any)),
+    Phrase("-SecureString ", any_place, after("{quoted}", any)),
+    Phrase(
+        "__construct(|mysqli_connect(|mysqli(|PDO(|getConnection(",
+        any_place,
+        after("{argument}{argument}{quoted}", any),
+    ),
+    Phrase(".connect(", any_place, after("{argument}{argument}{quoted}", is_secret_like)),
+    Phrase(
         "jwt.sign(|jwt.verify(|createHmac(",
         any_place,
-        After(r#"[^)\n]{0,256}?["']([^"' )\n]+)["'][^"')\n]*(?:\)|$)"#, is_secret_like),
+        after(r#"[^)\n]{0,256}?["']([^"' )\n]+)["'][^"')\n]*(?:\)|$)"#, is_secret_like),
     ),
-    ("identified ", any_place, After(r"(?:with [^ \n]+ +)?(?:by|as) (?:password )?{quoted}", any)),
-    ("insert into ", any_place, Function(inserted)),
+    Phrase("identified ", any_place, after(r"(?:with [^ \n]+ +)?(?:by|as) (?:password )?{quoted}", any)),
+    Phrase("insert into ", any_place, Function(inserted)),
     // Logs of wget, Redis and PuTTY
-    ("stored cookie ", any_place, After(r"[^\n]{0,1024}? ([^ \n]+)$", any)),
-    ("\"AUTH\" \"", any_place, After(r#"(?:[^"\n]*" ")?([^"\n]+)""#, any)),
-    ("AUTH ", is_redis_command, After(r#"(?:default )?{value}["']?$"#, is_secret_like)),
-    ("USER ", is_redis_command, After(r"[^ \n]+ +on [^\n>]{0,128}>{value}", any)),
-    ("private-lines: ", any_place, After(r"\d{1,4}\n((?:[0-9A-Za-z+/=]{4,128}\n?)+)", any)),
+    Phrase("stored cookie ", any_place, after(r"[^\n]{0,1024}? ([^ \n]+)$", any)),
+    Phrase("\"AUTH\" \"", any_place, after(r#"(?:[^"\n]*" ")?([^"\n]+)""#, any)),
+    Phrase("AUTH ", is_redis_command, after(r#"(?:default )?{value}["']?$"#, is_secret_like)),
+    Phrase("USER ", is_redis_command, after(r"[^ \n]+ +on [^\n>]{0,128}>{value}", any)),
+    Phrase("private-lines: ", any_place, after(r"\d{1,4}\n((?:[0-9A-Za-z+/=]{4,128}\n?)+)", any)),
     // URLs and data source names
-    ("://", any_place, Function(connections::userinfo)),
-    ("%3A%2F%2F", any_place, After(r"[\w.~-]*(?:%40[\w.-]*)?%3A([^\s&]{1,256}?)%40", any)),
-    ("@tcp(|@unix(", any_place, Before(r"(?:[^\n]{0,256}?=)?[\w.-]*:([^\n]*)$", is_no_path)),
-    ("@//|@(description", any_place, Before(r"(?:[^\n]{0,256}?[:=(])?[A-Za-z_]\w*/([^/@\n]+)$", any)),
-    ("@", any_place, Function(connections::before_host)),
-    (":5432:|:*:", any_place, After(r#"[\w.*-]{1,128}:[\w.*-]{1,128}:([^ "'\t\n]{4,})"#, is_password)),
+    Phrase("://", any_place, Function(connections::userinfo)),
+    Phrase("%3A%2F%2F", any_place, after(r"[\w.~-]*(?:%40[\w.-]*)?%3A([^\s&]{1,256}?)%40", any)),
+    Phrase("@tcp(|@unix(", any_place, before(r"(?:[^\n]{0,256}?=)?[\w.-]*:([^\n]*)$", is_no_path)),
+    Phrase("@//|@(description", any_place, before(r"(?:[^\n]{0,256}?[:=(])?[A-Za-z_]\w*/([^/@\n]+)$", any)),
+    Phrase("@", any_place, Function(connections::before_host)),
+    Phrase(":5432:|:*:", any_place, after(r#"[\w.*-]{1,128}:[\w.*-]{1,128}:([^ "'\t\n]{4,})"#, is_password)),
     // Parameters: `?code=…`, `&p=…` of InfluxDB, `?sig=…` of signed URLs, `pin=4931`
-    ("code=", is_parameter, After(PARAMETER, is_strictly_random)),
-    ("sig=|signature=", is_parameter, After(PARAMETER, has_eight)),
-    ("&p=", follows_user_parameter, After(r#"([^ &"'\n]+)"#, any)),
-    ("pin=|pin\":", is_own_word, After(r#"[ \t"'`]{0,4}(\d{4,8})(?:[^\w.]|$)"#, any)),
+    Phrase("code=", is_parameter, after(PARAMETER, is_strictly_random)),
+    Phrase("sig=|signature=", is_parameter, after(PARAMETER, has_eight)),
+    Phrase("&p=", follows_user_parameter, after(r#"([^ &"'\n]+)"#, any)),
+    Phrase("pin=|pin\":", is_own_word, after(r#"[ \t"'`]{0,4}(\d{4,8})(?:[^\w.]|$)"#, any)),
     // Options of any program, `command <<< '…'`
-    (" -p ", follows_user_option, After("{value}", is_password)),
-    ("<<< ", is_here_string, After(r#"["']?([^\s"'`]+)["']?(?:[^ ]|$| [^>])"#, is_secret_like)),
+    Phrase(" -p ", follows_user_option, after("{value}", is_password)),
+    Phrase("<<< ", is_here_string, after(r#"["']?([^\s"'`]+)["']?(?:[^ ]|$| [^>])"#, is_secret_like)),
     // `echo SECRET | docker login --password-stdin`
-    (
+    Phrase(
         "--password-stdin|sudo -S|passwd --stdin|chpasswd|--with-token|--pass-stdin",
         any_place,
         Function(commands::piped),
     ),
     // `Bearer …`, `Basic …`, also outside of headers; lists of protocols: `bearer, …`; npm's `_auth=…`
-    ("bearer|basic", word, After(r"(?:%20|\+|[ \t]+)([\w.~+/-]{8,}={0,2})", is_token)),
-    ("bearer|basic", word, After(r",{gap}([\w.~+/-]{8,})", is_strictly_random)),
-    ("_auth", word, After(r#"{gap}[=:][ \t"'`]{0,4}([\w+/=-]{8,})"#, any)),
+    Phrase("bearer|basic", word, after(r"(?:%20|\+|[ \t]+)([\w.~+/-]{8,}={0,2})", is_token)),
+    Phrase("bearer|basic", word, after(r",{gap}([\w.~+/-]{8,})", is_strictly_random)),
+    Phrase("_auth", word, after(r#"{gap}[=:][ \t"'`]{0,4}([\w+/=-]{8,})"#, any)),
 ];
 
 const PASSWORD: &str = "password |password) |passphrase |passcode |pass |pw ";
 const TOKEN: &str = "password|secret|token";
 const PARAMETER: &str = r#"([^\s&"'<>\\]+)"#;
 
-/// A row whose pattern is parsed.
-pub(super) struct Phrase {
-    before: fn(&Found<'_>) -> bool,
-    find: Find,
-    pattern: Option<Pattern>,
-}
-
-/// Every phrase with its needles. None if a pattern is wrong.
-pub(super) fn phrases() -> Option<Vec<(&'static str, Phrase)>> {
-    let rows = ROWS.iter().map(|&(needles, before, find)| {
-        let pattern = match find {
-            After(pattern, _) | Before(pattern, _) => Some(Pattern::new(pattern)?),
-            Function(_) => None,
-        };
-        Some((needles, Phrase { before, find, pattern }))
-    });
-    rows.collect()
-}
-
 impl Phrase {
     /// Whether the phrase may begin here.
     pub(super) fn begins(&self, found: &Found<'_>) -> bool {
-        (self.before)(found)
+        self.1(found)
     }
 
     /// The value of the phrase, if there is one. `searched` is where the needle must be searched again.
     pub(super) fn find(&self, found: &Found<'_>, searched: &mut usize) -> Option<Range<usize>> {
         let text = |value: &Range<usize>| found.text.get(value.clone()).unwrap_or_default();
-        let value = match (self.find, &self.pattern) {
-            (Function(find), _) => find(found, searched)?,
-            (After(_, accepts), Some(pattern)) => {
+        let value = match &self.2 {
+            Function(find) => find(found, searched)?,
+            After(pattern, accepts) => {
                 let value = whole_word(found, without_stop(found, pattern.value(found.text, found.end())?));
                 accepts(text(&value)).then_some(value)?
             }
-            (Before(_, accepts), Some(pattern)) => {
+            Before(pattern, accepts) => {
                 let head = found.text.get(..found.needle.start)?;
                 let word = head
                     .bytes()
@@ -176,7 +172,6 @@ impl Phrase {
                 let value = pattern.value(head, head.len() - word.count())?;
                 accepts(text(&value)).then_some(value)?
             }
-            _ => return None,
         };
         *searched = value.end.max(*searched);
         let value_text = text(&value);
@@ -358,9 +353,9 @@ mod tests {
 
     #[test]
     fn every_pattern_is_right() {
-        for (needles, _, find) in ROWS {
+        for Phrase(needles, _, find) in &PHRASES {
             if let After(pattern, _) | Before(pattern, _) = find {
-                assert!(Pattern::new(pattern).is_some(), "{needles}: {pattern}");
+                assert!(pattern.is_right(), "{needles}: {pattern:?}");
             }
         }
     }

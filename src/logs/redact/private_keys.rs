@@ -1,6 +1,6 @@
 //! Finds private keys: those in PEM format, complete or without either end, and the private parts of JSON web keys.
 
-use std::{ops::Range, sync::LazyLock};
+use std::ops::Range;
 
 use super::pattern::Pattern;
 
@@ -33,15 +33,13 @@ pub(super) fn find_pem(text: &str, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
-/// None if a pattern is wrong. They are constant, so this happens never or always.
-static MARKER: LazyLock<Option<Pattern>> =
-    LazyLock::new(|| Pattern::new(r"-----(?:(BEGIN)|END) [A-Z\d \t\r]{0,48}?PRIVATE KEY(?: BLOCK)?-----"));
+static MARKER: Pattern = Pattern::new(r"-----(?:(BEGIN)|END) [A-Z\d \t\r]{0,48}?PRIVATE KEY(?: BLOCK)?-----");
 
 /// The lines that begin and end private keys: whether it begins one, and its range.
 fn markers(text: &str) -> impl Iterator<Item = (bool, Range<usize>)> {
     let mut end = 0;
     text.match_indices("-----").filter_map(move |(at, _)| {
-        let found = MARKER.as_ref()?.match_at(text.as_bytes(), at, false);
+        let found = MARKER.match_at(text.as_bytes(), at, false);
         let marker = at..found.end.filter(|_| at >= end)?;
         end = marker.end;
         Some((found.value.is_some(), marker))
@@ -129,8 +127,7 @@ pub(super) const KEY_TYPE: &str = "\"kty";
 const KEY_REACH: usize = 4 * 1024;
 
 /// The value of a private member of a JSON web key, after the quote before its name. Quotes may be escaped.
-static MEMBER: LazyLock<Option<Pattern>> =
-    LazyLock::new(|| Pattern::new(r#"(?:d|p|q|dp|dq|qi|k)\\*"{gap}:{gap}\\*"([\w-]{16,})"#));
+static MEMBER: Pattern = Pattern::new(r#"(?:d|p|q|dp|dq|qi|k)\\*"{gap}:{gap}\\*"([\w-]{16,})"#);
 
 /// The private members of the JSON web key whose type was found at a position. They are not searched before `from`.
 pub(super) fn find_in_web_key(text: &str, kind: usize, from: usize, ranges: &mut Vec<Range<usize>>) -> usize {
@@ -139,7 +136,7 @@ pub(super) fn find_in_web_key(text: &str, kind: usize, from: usize, ranges: &mut
     let to = (kind + KEY_REACH).min(text.len());
     while let Some(quote) = bytes.get(at..to).and_then(|rest| rest.iter().position(|&byte| byte == b'"')) {
         at += quote + 1;
-        if let Some(value) = MEMBER.as_ref().and_then(|member| member.match_at(bytes, at, false).complete()) {
+        if let Some(value) = MEMBER.match_at(bytes, at, false).complete() {
             at = value.end;
             ranges.push(value);
         }

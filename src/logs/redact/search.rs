@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use super::{
     commands,
     keys::{self, Keys, most_examined},
-    phrases::{self, Phrase},
+    phrases::PHRASES,
     private_keys::{self, KEY_TYPE},
     text::{Found, length},
     tokens::{self, Shape},
@@ -28,7 +28,6 @@ struct Rules {
     /// By the index of the needle.
     rules: Vec<Vec<Rule>>,
     shapes: Vec<Shape>,
-    phrases: Vec<Phrase>,
 }
 
 /// None if the needles cannot be indexed. They are constant, so this happens never or always.
@@ -39,21 +38,20 @@ impl Rules {
         let mut all = BTreeMap::<String, Vec<Rule>>::new();
         let mut add = |needle: &str, rule| all.entry(needle.to_ascii_lowercase()).or_default().push(rule);
         keys::STEMS.split_whitespace().for_each(|stem| add(stem, Rule::Key));
-        let (mut shapes, mut phrases) = (Vec::new(), Vec::new());
-        for (prefixes, shape) in tokens::shapes()? {
+        let mut shapes = Vec::new();
+        for (prefixes, shape) in tokens::shapes() {
             prefixes.split('|').for_each(|prefix| add(prefix, Rule::Token(shapes.len(), prefix)));
             shapes.push(shape);
         }
         commands::programs().for_each(|(name, program)| add(name, Rule::Program(program)));
-        for (needles, phrase) in phrases::phrases()? {
-            needles.split('|').for_each(|needle| add(needle, Rule::Phrase(phrases.len())));
-            phrases.push(phrase);
+        for (index, phrase) in PHRASES.iter().enumerate() {
+            phrase.0.split('|').for_each(|needle| add(needle, Rule::Phrase(index)));
         }
         add(KEY_TYPE, Rule::KeyType);
         // An automaton that is faster takes some megabytes.
         let kind = AhoCorasickKind::ContiguousNFA;
         let needles = AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(kind)).build(all.keys()).ok()?;
-        Some(Self { needles, rules: all.into_values().collect(), shapes, phrases })
+        Some(Self { needles, rules: all.into_values().collect(), shapes })
     }
 }
 
@@ -70,7 +68,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
         return;
     };
     let mut keys = Keys::default();
-    let mut searched = vec![0; rules.phrases.len()];
+    let mut searched = vec![0; PHRASES.len()];
     let mut tokens_end = 0;
     let mut key_types_end = 0;
     let (mut examined, mut last_examined, mut masked_end) = (0, 0, 0);
@@ -90,7 +88,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
                 }
                 Rule::Program(program) => commands::find(text, range.clone(), program, ranges),
                 Rule::Phrase(phrase) if range.start >= masked_end => {
-                    let (Some(phrase), Some(searched)) = (rules.phrases.get(phrase), searched.get_mut(phrase)) else {
+                    let (Some(phrase), Some(searched)) = (PHRASES.get(phrase), searched.get_mut(phrase)) else {
                         continue;
                     };
                     let found = Found { text, needle: range.clone() };

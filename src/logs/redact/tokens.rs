@@ -48,16 +48,14 @@ pub(super) struct Shape {
     keeps_prefix: bool,
 }
 
-/// Every shape, with the prefixes to search for. None if a pattern is wrong.
-pub(super) fn shapes() -> Option<Vec<(&'static str, Shape)>> {
+/// Every shape, with the prefixes to search for.
+pub(super) fn shapes() -> impl Iterator<Item = (&'static str, Shape)> {
     let prefixed = PREFIXED.iter().map(|&(prefixes, after)| (None, prefixes, after, false));
     let paths = PATHS.iter().map(|&(prefixes, after)| (None, prefixes, after, true));
     let around = AROUND.iter().map(|&(before, middles, after)| (Some(before), middles, after, false));
-    let shapes = prefixed.chain(paths).chain(around).map(|(before, prefixes, after, keeps_prefix)| {
-        let before = before.map(|before| Pattern::new(before).ok_or(())).transpose().ok()?;
-        Some((prefixes, Shape { before, after: Pattern::new(after)?, keeps_prefix }))
-    });
-    shapes.collect()
+    prefixed.chain(paths).chain(around).map(|(before, prefixes, after, keeps_prefix)| {
+        (prefixes, Shape { before: before.map(Pattern::new), after: Pattern::new(after), keeps_prefix })
+    })
 }
 
 impl Shape {
@@ -208,3 +206,15 @@ const DIGESTS: &[&str] = &[
     "digest=",
     "sha512 ",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_is_right() {
+        for (prefixes, shape) in shapes() {
+            assert!(shape.after.is_right() && shape.before.is_none_or(|before| before.is_right()), "{prefixes}");
+        }
+    }
+}

@@ -1,7 +1,5 @@
 //! Decides which values of keys are no credentials: placeholders, remarks, counts, names, and code that computes a value.
 
-use std::sync::LazyLock;
-
 use super::{
     names::{Name, Secret},
     notation::Notation::{self, Colon, Flag},
@@ -94,31 +92,31 @@ const PUBLIC: &[&str] = &[
 ];
 
 /// For which keys a value is no credential, if a pattern matches its beginning.
-type Row = (fn(&Context<'_>) -> bool, &'static str);
+type Row = (fn(&Context<'_>) -> bool, Pattern);
 
-const ROWS: &[Row] = &[
+static ROWS: [Row; 10] = [
     // !Ref name, the tag of YAML that says where the value comes from; a block may follow `!vault |`
-    (|_| true, r"![0-9A-Za-z-]* (?:[^|>]|$)"),
+    (|_| true, Pattern::new(r"![0-9A-Za-z-]* (?:[^|>]|$)")),
     // PWD=/srv
-    (|key| key.name.is("pwd") || key.name.is("oldpwd"), r"[/~]|[^\n]:\\"),
+    (|key| key.name.is("pwd") || key.name.is("oldpwd"), Pattern::new(r"[/~]|[^\n]:\\")),
     // token: ops@example.com
-    (is_after_colon, r"[a-z-]+(?:\.[a-z-]+)*@[a-z-]+(?:\.[a-z-]+)+$"),
+    (is_after_colon, Pattern::new(r"[a-z-]+(?:\.[a-z-]+)*@[a-z-]+(?:\.[a-z-]+)+$")),
     // token: RPAREN
-    (|key| key.name.is("token"), r"[A-Z_]{2,16}(?:[( ]|$)"),
+    (|key| key.name.is("token"), Pattern::new(r"[A-Z_]{2,16}(?:[( ]|$)")),
     // An error code before a message, the name of a setting: invalid_grant: …, STRIPE_KEY
-    (is_after_colon, r"[a-z_]{3,}:(?: |$)|[A-Z]*_[A-Z_]*$"),
+    (is_after_colon, Pattern::new(r"[a-z_]{3,}:(?: |$)|[A-Z]*_[A-Z_]*$")),
     // <set to the key 'a' in secret 'b'>, (protected); punctuation at the end may have been removed
-    (|_| true, r"<[^ =/>]* [^=/]*$|\([a-z -]+\)*$"),
+    (|_| true, Pattern::new(r"<[^ =/>]* [^=/]*$|\([a-z -]+\)*$")),
     // cannot refresh token: network unreachable
-    (|key| is_in_sentence(key) && key.name.last() == "token", "[a-z]+$"),
+    (|key| is_in_sentence(key) && key.name.last() == "token", Pattern::new("[a-z]+$")),
     // no such secret: db
-    (|key| is_in_sentence(key) && key.secret == Secret::Object, "[a-z.-]+$"),
+    (|key| is_in_sentence(key) && key.secret == Secret::Object, Pattern::new("[a-z.-]+$")),
     // The key within a Secret: `secretKey: password`
-    (|key| is_after_colon(key) && key.name.is("secret key"), "[a-z.-]+$"),
+    (|key| is_after_colon(key) && key.name.is("secret key"), Pattern::new("[a-z.-]+$")),
     // PASS: TestLogin (0.02s)
     (
         |key| is_after_colon(key) && key.name.is("pass"),
-        r"(?:[Tt]est[\w/.:#\[-]*|[0-9A-Za-z.:#\[-]*[/_][\w/.:#\[-]*)(?: |$)|[\w/.:#\[-]+ \(",
+        Pattern::new(r"(?:[Tt]est[\w/.:#\[-]*|[0-9A-Za-z.:#\[-]*[/_][\w/.:#\[-]*)(?: |$)|[\w/.:#\[-]+ \("),
     ),
 ];
 
@@ -130,13 +128,9 @@ fn is_in_sentence(key: &Context<'_>) -> bool {
     key.notation == Colon && key.leads.is_none()
 }
 
-static PATTERNS: LazyLock<Option<Vec<Pattern>>> =
-    LazyLock::new(|| ROWS.iter().map(|(_, pattern)| Pattern::new(pattern)).collect());
-
-fn matches_pattern(value: &str, context: &Context<'_>) -> bool {
-    let rows = ROWS.iter().zip(PATTERNS.iter().flatten());
-    rows.filter(|((applies, _), _)| applies(context))
-        .any(|(_, pattern)| pattern.match_at(value.as_bytes(), 0, false).end.is_some())
+fn matches_row(value: &str, context: &Context<'_>) -> bool {
+    let rows = ROWS.iter().filter(|(applies, _)| applies(context));
+    rows.map(|(_, pattern)| pattern.match_at(value.as_bytes(), 0, false)).any(|found| found.end.is_some())
 }
 
 /// The longest value that is examined, in bytes. A longer value is redacted, and not searched again for each key within it.
@@ -159,7 +153,7 @@ pub(super) fn is_harmless(value: &str, context: &Context<'_>) -> bool {
         // A URL may hold a password, which another rule finds.
         || PUBLIC.iter().any(|start| bare.starts_with(start))
         || is_number(bare) && (secret == Secret::Plural || name.counts() || name.is_qualified())
-        || matches_pattern(bare, context)
+        || matches_row(bare, context)
         || secret == Secret::Cookie && has_only_attributes(bare)
         // [--password PASSWORD], as in the usage of a program.
         || notation == Flag && name.last().eq_ignore_ascii_case(bare) && !has(bare, LOWER)
@@ -289,17 +283,15 @@ static TYPES: Words =
     Words::new("string str String int bytes text nil null None varchar Buffer Uint8Array SecretString");
 
 /// The head of an expression, after keywords and signs, and the path of identifiers that follows.
-static EXPRESSION: LazyLock<Option<Pattern>> = LazyLock::new(|| {
-    Pattern::new(
-        r"(?:(?:await|new|not|return|yield|mut|move) |[&*!@])*(\$?[A-Za-z_]\w*)(?:(?:\.|\?\.|::|->)[A-Za-z_]\w*)*[!?]?",
-    )
-});
+static EXPRESSION: Pattern = Pattern::new(
+    r"(?:(?:await|new|not|return|yield|mut|move) |[&*!@])*(\$?[A-Za-z_]\w*)(?:(?:\.|\?\.|::|->)[A-Za-z_]\w*)*[!?]?",
+);
 
 /// Whether the rest of a line, after a key and its sign, is code that computes the value, which is no credential:
 /// `token = os.environ["SMTP_TOKEN"]`.
 pub(super) fn is_code(rest: &str, context: &Context<'_>) -> bool {
     let bytes = rest.as_bytes();
-    let Some(expression) = EXPRESSION.as_ref().map(|pattern| pattern.match_at(bytes, 0, false)) else { return false };
+    let expression = EXPRESSION.match_at(bytes, 0, false);
     let (Some(end), Some(head)) = (expression.end, expression.value) else { return false };
     let has_mark = matches!(bytes.get(end - 1), Some(b'!' | b'?'));
     let has_path = end - usize::from(has_mark) > head.end;

@@ -51,116 +51,85 @@ pub(super) struct Place {
 
 /// A notation: whether it may be that of a key; what follows the name and its quote, up to a group, which is the value or, if it
 /// is empty, where the value begins; what the notation is and which names it is for; and whether a value is accepted.
-type Row = (fn(&Key<'_>) -> bool, &'static str, Notation, Names, fn(&Key<'_>, &Place) -> bool);
+struct Row(fn(&Key<'_>) -> bool, Pattern, Notation, Names, fn(&Key<'_>, &Place) -> bool);
 
 use Names::{Any, Certain, Strict};
 use Notation::{Colon, Element, Flag, Sign};
 
-const ROWS: &[Row] = &[
+/// A row that accepts any value.
+const fn row(applies: fn(&Key<'_>) -> bool, pattern: &'static str, notation: Notation, names: Names) -> Row {
+    Row(applies, Pattern::new(pattern), notation, names, |_, _| true)
+}
+
+impl Row {
+    const fn if_value(mut self, accepts: fn(&Key<'_>, &Place) -> bool) -> Self {
+        self.4 = accepts;
+        self
+    }
+}
+
+static ROWS: [Row; 24] = [
     // %22name%22%3A%22value%22, &quot;name&quot;:&quot;value&quot;
-    (always, r"{encoded}{gap}(?:[:=]|%3[ADad]){gap}{encoded}([^\n]{1,1024}?)(?:{encoded}|$)", Sign, Any, accepted),
+    row(always, r"{encoded}{gap}(?:[:=]|%3[ADad]){gap}{encoded}([^\n]{1,1024}?)(?:{encoded}|$)", Sign, Any),
     // "name": value
-    (|key| key.is_quoted(), r#":{colon}|{blanks}:{gap}()["'`\\]"#, Sign, Any, accepted),
-    // name=value, name => value, name == "value", name := value; name->value, name <- "value" of R, (name . "value") of Lisp;
-    // name......value; val name: String = "value"
-    (
+    row(|key| key.is_quoted(), r#":{colon}|{blanks}:{gap}()["'`\\]"#, Sign, Any),
+    // name=value, name => value, name == "value", name := value, name......value, val name: String = "value"
+    row(
         always,
         r#"{gap}(?:%3D()|(?:={2,3}|!=){gap}()["'`]|(?:=>|:=){gap}()|={gap}()(?:[^=]|$)|\.{3,128}:?{gap}()|:{gap}(?:Secret)?String\??(?: \| [^=\n]{0,48})? = {gap}())"#,
         Sign,
         Any,
-        accepted,
     ),
-    (always, r#"{blanks}(?:(?:[?+]=|->){gap}()|(?:<-{gap}|\. {gap})()["'`])"#, Sign, Any, accepted),
-    (always, r"{blanks}\xE2\x86\x92{gap}()", Sign, Any, |key, place| is_secret_like(key.word_at(place.start))),
+    // name->value, name += value, name <- "value" of R, (name . "value") of Lisp, name → value
+    row(always, r#"{blanks}(?:(?:[?+]=|->){gap}()|(?:<-{gap}|\. {gap})()["'`])"#, Sign, Any),
+    row(always, r"{blanks}\xE2\x86\x92{gap}()", Sign, Any)
+        .if_value(|key, value| is_secret_like(key.word_at(value.start))),
     // The end of a quoted phrase, after which the value must be quoted, too
-    (|key| key.quoted_after, r#"{gap}:{gap}()["'`\\]"#, Sign, Any, accepted),
+    row(|key| key.quoted_after, r#"{gap}:{gap}()["'`\\]"#, Sign, Any),
     // name: value
-    (|key| !key.quoted_after, ":{colon}", Colon, Strict, |key, place| !key.is_path_before(place)),
+    row(|key| !key.quoted_after, ":{colon}", Colon, Strict).if_value(|key, value| !key.is_path_before(value)),
     // <ns:Password Type="text">value</
-    (|key| key.is_tag(), "{tag}", Element, Any, accepted),
+    row(|key| key.is_tag(), "{tag}", Element, Any),
     // <add key="password" value="value"/>, <entry key="password">value</entry>
-    (|key| key.is_attribute(), r#"[^>\n]{0,256}? value=(?:"([^"\n]+)|'([^'\n]+))"#, Element, Any, accepted),
-    (|key| key.is_attribute(), "{tag}", Element, Any, accepted),
+    row(|key| key.is_attribute(), r#"[^>\n]{0,256}? value=(?:"([^"\n]+)|'([^'\n]+))"#, Element, Any),
+    row(|key| key.is_attribute(), "{tag}", Element, Any),
     // -Name password -Value 'value'
-    (always, "{gap}-value {gap}()", Flag, Strict, accepted),
+    row(always, "{gap}-value {gap}()", Flag, Strict),
     // variable "password" { default = "value" }
-    (always, r#"{gap}\{\s*default\s*=\s*()["'`]"#, Sign, Any, accepted),
+    row(always, r#"{gap}\{\s*default\s*=\s*()["'`]"#, Sign, Any),
     // The fields of an environment variable: name: KEY␤value: …, "name":"KEY","value":"…", also with others between
-    (always, r"{gap}[,\n}]?{gap}\n?{gap}{quote}value{quote}{gap}[:=]{gap}()", Sign, Any, accepted),
-    (
-        |key| key.is_name_field(),
-        r#"[\s\S]{0,256}?[,\n][ "'\\]*value{quote}{gap}[:=]{gap}()"#,
-        Sign,
-        Any,
-        |key, place| key.is_same_map(place),
-    ),
+    row(always, r"{gap}[,\n}]?{gap}\n?{gap}{quote}value{quote}{gap}[:=]{gap}()", Sign, Any),
+    row(|key| key.is_name_field(), r#"[\s\S]{0,256}?[,\n][ "'\\]*value{quote}{gap}[:=]{gap}()"#, Sign, Any)
+        .if_value(|key, value| key.is_same_map(value)),
     // :name "value", (name "value")
-    (|key| !key.quoted_after && key.follows(b":("), r#"{blanks}()["'`]"#, Sign, Strict, accepted),
+    row(|key| !key.quoted_after && key.follows(b":("), r#"{blanks}()["'`]"#, Sign, Strict),
     // withToken("value"), and a value that is printed with its type: Token("value")
-    (
-        |key| key.is_call(),
-        r#"\(()["'`]"#,
-        Sign,
-        Certain,
-        |key, place| {
-            let value = key.quoted_at(place.start + 1);
-            is_secret_like(value) && !value.contains(' ')
-        },
-    ),
+    row(|key| key.is_call(), r#"\(()["'`]"#, Sign, Certain)
+        .if_value(|key, value| is_secret_like(key.quoted_at(value)) && !key.quoted_at(value).contains(' ')),
     // {name, "value"} of Erlang
-    (|key| !key.quoted_after && key.follows(b"{"), r#",{gap}(?:<<)?()["'`]"#, Sign, Strict, accepted),
+    row(|key| !key.quoted_after && key.follows(b"{"), r#",{gap}(?:<<)?()["'`]"#, Sign, Strict),
     // "name" "value", ("name", "value"), (b"name", b"value")
-    (|key| key.is_quoted(), r#"{blanks}()["'`]"#, Sign, Strict, accepted),
-    (|key| key.opens_call(), r#",{gap}()[bur]?["'`]"#, Sign, Strict, accepted),
+    row(|key| key.is_quoted(), r#"{blanks}()["'`]"#, Sign, Strict),
+    row(|key| key.opens_call(), r#",{gap}()[bur]?["'`]"#, Sign, Strict),
     // A list of names has the same form as a list of names and values.
-    (
-        |key| key.is_listed(),
-        r#",{gap}[bur]?()["'`]"#,
-        Sign,
-        Certain,
-        |key, place| key.quoted_at(place.start + 1).rsplit(' ').next().is_some_and(is_secret_like),
-    ),
+    row(|key| key.is_listed(), r#",{gap}[bur]?()["'`]"#, Sign, Certain)
+        .if_value(|key, value| key.quoted_at(value).rsplit(' ').next().is_some_and(is_secret_like)),
     // name value, as the only words of a line, perhaps after ENV
-    (
-        |key| !key.quoted_before && !key.quoted_after && !key.name.starts_with('-'),
-        r"{blanks}()[^\s]+$",
-        Flag,
-        Strict,
-        |key, place| {
-            key.is_set() || key.is_written_alone() && is_secret_like(key.word_at(place.start).trim_matches(['"', '\'']))
-        },
-    ),
+    row(|key| key.is_bare(), r"{blanks}()[^\s]+$", Flag, Strict).if_value(|key, value| key.is_set_to(value)),
     // | name | value |
-    (
-        |key| !key.quoted_after,
-        r"{gap}\|{gap}([^|\s]+){gap}(?:\||$)",
-        Sign,
-        Strict,
-        |key, place| {
-            key.line().trim_end().ends_with('|')
-                && place.end.and_then(|end| key.text.get(place.start..end)).is_some_and(is_secret_like)
-        },
-    ),
+    row(|key| !key.quoted_after, r"{gap}\|{gap}([^|\s]+){gap}(?:\||$)", Sign, Strict)
+        .if_value(|key, value| key.line().trim_end().ends_with('|') && is_secret_like(key.word_at(value.start))),
     // --name value; several spaces separate a flag from its description. "--name", "value"
-    (|key| key.is_flag() && !key.quoted_after, r"[ \t\r]()[^\s|\\-]", Flag, Strict, accepted),
-    (|key| key.is_flag() && key.quoted_after, r"{gap},{gap}()[^\s|\\-]", Flag, Strict, accepted),
+    row(|key| key.is_flag() && !key.quoted_after, r"[ \t\r]()[^\s|\\-]", Flag, Strict),
+    row(|key| key.is_flag() && key.quoted_after, r"{gap},{gap}()[^\s|\\-]", Flag, Strict),
 ];
 
-/// The parsed patterns of the rows.
-struct Patterns {
-    all: Vec<Pattern>,
-    /// By the value of the byte that follows a name, perhaps after blanks: the rows that begin with it, as bits.
-    by_byte: [u32; 256],
-}
-
-/// None if a pattern is wrong. They are constant, so this happens never or always.
-static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
-    let all: Vec<_> = ROWS.iter().map(|(_, pattern, ..)| Pattern::new(pattern)).collect::<Option<_>>()?;
-    let rows = |byte: usize| {
-        let begins = all.iter().enumerate().filter(|(_, pattern)| pattern.may_begin_with(byte as u8));
+/// By the value of the byte that follows a name, perhaps after blanks: the rows that begin with it, as bits.
+static BY_BYTE: LazyLock<[u32; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|byte| {
+        let begins = ROWS.iter().enumerate().filter(|(_, row)| row.1.may_begin_with(byte as u8));
         begins.fold(0, |rows, (row, _)| rows | 1 << row)
-    };
-    Some(Patterns { by_byte: std::array::from_fn(rows), all })
+    })
 });
 
 /// The largest indentation of a key that counts as the first word of its line.
@@ -190,10 +159,6 @@ fn always(_: &Key<'_>) -> bool {
     true
 }
 
-fn accepted(_: &Key<'_>, _: &Place) -> bool {
-    true
-}
-
 impl<'a> Key<'a> {
     pub(super) fn new(text: &'a str, range: Range<usize>) -> Option<Self> {
         let (name, bytes) = (text.get(range.clone())?, text.as_bytes());
@@ -212,24 +177,18 @@ impl<'a> Key<'a> {
         if self.text.get(..self.range.start)?.ends_with("${") || self.is_within_arn() {
             return None;
         }
-        let patterns = PATTERNS.as_ref()?;
         let blanks = run(self.bytes(), self.end, BLANK, MAX_INDENT);
-        let begin_with = |byte: u8| patterns.by_byte[usize::from(byte)];
+        let begin_with = |byte: u8| BY_BYTE[usize::from(byte)];
         let possible = self.bytes().get(self.end + blanks).map_or(u32::MAX, |&byte| begin_with(byte))
             | if blanks > 0 { begin_with(b' ') } else { 0 };
-        let rows = ROWS.iter().zip(&patterns.all).enumerate();
-        let mut places = rows.filter(|(row, _)| possible >> row & 1 != 0).filter_map(|(_, (row, pattern))| {
-            let (applies, _, notation, names, accepts) = row;
-            if !applies(self) {
-                return None;
-            }
-            let value = pattern.value(self.text, self.end)?;
-            let is_strict = *names != Any && (*notation != Colon || has(self.name, LOWER));
+        let rows = ROWS.iter().enumerate().filter(|(row, _)| possible >> row & 1 != 0).map(|(_, row)| row);
+        let mut places = rows.filter_map(|Row(applies, pattern, notation, names, accepts)| {
+            let value = if applies(self) { pattern.value(self.text, self.end)? } else { return None };
             let place = Place {
                 start: value.start,
                 end: (!value.is_empty()).then_some(value.end),
                 notation: *notation,
-                strict: is_strict,
+                strict: *names != Any && (*notation != Colon || has(self.name, LOWER)),
                 certain: *names == Certain,
             };
             accepts(self, &place).then_some(place)
@@ -278,9 +237,9 @@ impl<'a> Key<'a> {
         rest_of_line(self.text, at, 128).split_whitespace().next().unwrap_or_default()
     }
 
-    /// The text up to the next quote.
-    fn quoted_at(&self, at: usize) -> &'a str {
-        rest_of_line(self.text, at, 256).split(['"', '\'']).next().unwrap_or_default()
+    /// The text of a quoted value, up to the next quote.
+    fn quoted_at(&self, value: &Place) -> &'a str {
+        rest_of_line(self.text, value.start + 1, 256).split(['"', '\'']).next().unwrap_or_default()
     }
 
     fn is_quoted(&self) -> bool {
@@ -367,19 +326,20 @@ impl<'a> Key<'a> {
         self.range.start.saturating_sub(1 + usize::from(letter))
     }
 
-    /// Whether a name that is not one of prose is the first word of its line.
-    fn is_written_alone(&self) -> bool {
+    fn is_bare(&self) -> bool {
+        !(self.quoted_before || self.quoted_after || self.name.starts_with('-'))
+    }
+
+    /// Whether a word such as `ENV` precedes, or a name that is not one of prose is the first word of its line.
+    fn is_set_to(&self, value: &Place) -> bool {
+        let line = self.line().trim();
+        let is_set = SETTERS.contains(line.rsplit(' ').next().unwrap_or_default())
+            || ["config set", "configure set"].iter().any(|command| line.contains(command));
         let is_written = self.name.contains(['_', '.'])
             || self.bytes().get(self.end) == Some(&b'\t')
             || matches!(self.name, "requirepass" | "masterauth" | "masterpass");
-        is_written && self.line().trim().is_empty()
-    }
-
-    /// Whether a word such as `ENV` precedes.
-    fn is_set(&self) -> bool {
-        let line = self.line().trim();
-        SETTERS.contains(line.rsplit(' ').next().unwrap_or_default())
-            || ["config set", "configure set"].iter().any(|command| line.contains(command))
+        let is_likely = || is_secret_like(self.word_at(value.start).trim_matches(['"', '\'']));
+        is_set || is_written && line.is_empty() && is_likely()
     }
 
     /// Whether the name is "key" after a word such as "public" or "primary".
@@ -433,5 +393,15 @@ impl Place {
         let value = rest_of_line(text, self.start, 256).split_whitespace().next().unwrap_or_default();
         let value = value.trim_matches(['"', '\'', ',', ';']);
         value.len() >= 24 && is_random(value, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_right() {
+        assert!(ROWS.len() <= 32 && ROWS.iter().all(|row| row.1.is_right()));
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the end of a value, and decides whether to redact it.
 
-use std::{ops::Range, sync::LazyLock};
+use std::ops::Range;
 
 use super::{
     harmless::{self, Context, is_code},
@@ -18,33 +18,20 @@ use crate::logs::redact::{
 /// The most of a line of code that is examined, in bytes.
 const MAX_CODE: usize = 256;
 
-struct Patterns {
-    /// What PHP and Go's spew print before a value, `string(7) "value"` and `(string) (len=7) "value"`, and the letter of a text of
-    /// bytes, `b"value"`.
-    before: Pattern,
-    /// PWD={value};
-    braced: Pattern,
-    /// auth=('user', 'password')
-    pair: Pattern,
-    /// The head of a block in YAML.
-    block: Pattern,
-}
-
-static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
-    Some(Patterns {
-        before: Pattern::new(r#"(?:\s*string\(\d{1,6}\) |\(string\) \(len=\d{1,6}\) )?()"#)?,
-        braced: Pattern::new(r#"\{([^\s:=,"}]{6,128})\}(?:[;"']|$)"#)?,
-        pair: Pattern::new(r"\({argument}{quoted}")?,
-        block: Pattern::new(r"[!A-Za-z]*{gap}[|>]+[+-]?$")?,
-    })
-});
+/// What PHP and Go's spew print before a value, `string(7) "value"` and `(string) (len=7) "value"`.
+static BEFORE: Pattern = Pattern::new(r"(?:\s*string\(\d{1,6}\) |\(string\) \(len=\d{1,6}\) )?()");
+/// PWD={value};
+static BRACED: Pattern = Pattern::new(r#"\{([^\s:=,"}]{6,128})\}(?:[;"']|$)"#);
+/// auth=('user', 'password')
+static PAIR: Pattern = Pattern::new(r"\({argument}{quoted}");
+/// The head of a block in YAML.
+static BLOCK: Pattern = Pattern::new(r"[!A-Za-z]*{gap}[|>]+[+-]?$");
 
 /// The value that begins at a byte, if it must be redacted.
 pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range<usize>> {
-    let patterns = PATTERNS.as_ref()?;
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied();
-    let at = patterns.before.value(text, at)?.start;
+    let at = BEFORE.value(text, at)?.start;
     // The brackets of a list of header values.
     let is_list = matches!(context.secret, Secret::Authorization | Secret::Cookie) && byte(at) == Some(b'[');
     let at = if is_list { at + 1 + run(bytes, at + 1, BLANK, 8) } else { at };
@@ -73,13 +60,13 @@ pub(super) fn find(text: &str, at: usize, context: &Context<'_>) -> Option<Range
     match byte(at)? {
         b'\n' => return items(text, at, context),
         b'{' if byte(at + 1) != Some(b'{') => {
-            let value = patterns.braced.value(text, at)?;
+            let value = BRACED.value(text, at)?;
             return redactable(text, value, context)
                 .filter(|value| text.get(value.clone()).is_some_and(is_secret_like));
         }
-        b'(' if context.name.last() == "auth" => return patterns.pair.value(text, at),
+        b'(' if context.name.last() == "auth" => return PAIR.value(text, at),
         b'[' => return redactable(text, at..closing_bracket(bytes, at), context),
-        b'|' | b'>' | b'!' if patterns.block.match_at(bytes, at, false).end.is_some() => {
+        b'|' | b'>' | b'!' if BLOCK.match_at(bytes, at, false).end.is_some() => {
             if let Some(block) = indented_block(text, at, context) {
                 return Some(block);
             }
