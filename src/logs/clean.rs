@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::{LogPolicy, Pattern, redact::Mask, redact_patterns};
+use super::{Pattern, redact::Mask, redact_patterns};
 use crate::{escapes::remove_escapes, partial_text::CUT};
 
 /// At most this much of a cut text is removed because its first line is incomplete, in bytes. It is longer than any
@@ -16,6 +16,26 @@ const MARGIN: usize = 8 * 1024;
 
 /// A quarter of a text that is shorter, in bytes, may be less than a credential.
 const SHORT: usize = 1024;
+
+/// How much of a log to keep, and what to redact.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogPolicy {
+    /// Lines from the end, 1 to 1,000.
+    pub tail_lines: u32,
+    /// Bytes from the end, after cleaning and redaction, 256 to 65,536.
+    pub max_bytes: u32,
+    /// Whether to redact credentials.
+    pub redact: bool,
+    /// Further patterns to redact.
+    pub redact_patterns: Vec<Pattern>,
+}
+
+impl Default for LogPolicy {
+    /// That of a spec without `logs`.
+    fn default() -> Self {
+        Self { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() }
+    }
+}
 
 /// A cleaned log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

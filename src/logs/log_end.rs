@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use arcstr::ArcStr;
+
 use super::{
-    LogPolicy, Tail,
-    clean::{Cleaned, clean, end_lines_at_cuts},
+    clean::{Cleaned, LogPolicy, clean, end_lines_at_cuts},
     telling_line::telling_line,
 };
 use crate::{api::LogSource, partial_text::CUT};
@@ -19,6 +20,27 @@ const BUFFER_FACTOR: usize = 4;
 /// The longest termination message that is certainly complete, in bytes: the kubelet keeps 2048 if it takes the message
 /// from the end of the log.
 const COMPLETE_MESSAGE: usize = 2047;
+
+/// The end of a log, cleaned and redacted, within the bounds of its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    pub source: LogSource,
+    /// Empty for [`LogSource::Unavailable`]. Shared: each reconcile looks up the tails of all failing containers, and may show
+    /// only a small part of them.
+    pub text: ArcStr,
+    /// The line of a log that says most about why the program ended, see [`telling_line`]; may be empty.
+    pub telling_line: ArcStr,
+    /// Why there is no text, or what is missing from it; may be empty.
+    pub note: String,
+}
+
+impl Tail {
+    /// A tail without a text. The note must not quote a log.
+    #[must_use]
+    pub(crate) fn unavailable(note: impl Into<String>) -> Self {
+        Self { source: LogSource::Unavailable, text: ArcStr::new(), telling_line: ArcStr::new(), note: note.into() }
+    }
+}
 
 /// How much of a log a policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,10 @@ mod redact;
 mod redact_patterns;
 mod request;
 mod store;
-mod tail;
 mod telling_line;
 
-pub use clean::{Cleaned, clean};
-pub use log_end::{LogEnd, Need};
+pub use clean::{Cleaned, LogPolicy, clean};
+pub use log_end::{LogEnd, Need, Tail};
 pub use log_queue::QueueLimits;
 pub use masking::Masking;
 pub(crate) use masking::{MaskedLines, MaskedText, MaskingKey, Wanted, WantedText, clean_text};
@@ -28,4 +27,3 @@ pub(crate) use redact_patterns::MAX_BYTES_OF_OBJECT as MAX_PATTERN_BYTES;
 pub use redact_patterns::{Pattern, PatternError};
 pub use request::{Asker, ContainerInstance, InstanceId, LogPlan, LogRead, LogRequest};
 pub use store::{LogAnswer, Redacted, Redaction, StoreLimits, TailStore};
-pub use tail::{LogPolicy, Tail};
