@@ -6,7 +6,8 @@ use super::{
     looks::{is_random, is_reference, is_secret_like},
     pattern::Pattern,
     text::{
-        BLANK, DIGIT, Found, LETTER, QUOTE, UPPER, WORD, class, has, is, is_all, is_at, line_before, near, starts_word,
+        BLANK, DIGIT, Found, LETTER, QUOTE, UPPER, WORD, class, has, is, is_all, is_at, length, line_before, near,
+        starts_word,
     },
 };
 
@@ -232,7 +233,9 @@ fn arguments(text: &str, name: &Range<usize>) -> Vec<Range<usize>> {
             at - length - 1..at - 1
         } else {
             let head = bytes.get(..end).unwrap_or_default();
-            let Some(word) = WORD_PATTERN.match_at(head, at, false).end else { break };
+            let plain = at + length(head, at, |byte| is(byte, BLANK | QUOTE));
+            let is_quoted = is_at(head, plain, QUOTE);
+            let word = if is_quoted { WORD_PATTERN.match_at(head, at, false).end.unwrap_or(plain) } else { plain };
             let range = at..word;
             at = word.max(at + 1);
             trimmed(text, range)
