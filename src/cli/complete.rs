@@ -3,9 +3,7 @@
 //!
 //! A candidate is a line, with a description after a tab. The last line is a colon and the sum of cobra's directives.
 
-use std::fmt::Write as _;
-
-use clap::{Arg, ArgAction, Command, ValueHint};
+use clap::{Arg, ArgAction, Command, ValueHint, builder::StyledStr};
 
 /// The subcommand, which is not part of the command line's definition: its arguments are any words.
 pub(super) const SUBCOMMAND: &str = "__complete";
@@ -15,29 +13,20 @@ const FILES: u8 = 0;
 /// The shell must not complete the names of files.
 const NO_FILES: u8 = 4;
 
-/// What may follow.
-#[derive(Debug, PartialEq, Eq)]
-struct Completions {
-    candidates: Vec<(String, String)>,
-    directive: u8,
-}
+/// The candidates with their descriptions, and the directive.
+type Completions = (Vec<(String, String)>, u8);
 
 /// The completions of the last of these words, which may be empty, as cobra prints them.
 pub(super) fn complete(command: &mut Command, words: &[String]) -> String {
     // Adds the help flags and the arguments of all subcommands.
     command.build();
-    let (before, last) = match words.split_last() {
-        Some((last, before)) => (before, last.as_str()),
-        None => (words, ""),
+    let (last, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));
+    let (candidates, directive) = completions(command, before, last);
+    let line = |(candidate, description): (String, String)| match description.as_str() {
+        "" => candidate + "\n",
+        description => format!("{candidate}\t{description}\n"),
     };
-    let Completions { candidates, directive } = completions(command, before, last);
-    let mut out = String::new();
-    for (candidate, description) in candidates {
-        let separator = if description.is_empty() { "" } else { "\t" };
-        let _ = writeln!(out, "{candidate}{separator}{description}");
-    }
-    let _ = writeln!(out, ":{directive}");
-    out
+    candidates.into_iter().map(line).collect::<String>() + &format!(":{directive}\n")
 }
 
 /// A position in a command line.
@@ -56,31 +45,30 @@ fn completions(root: &Command, before: &[String], last: &str) -> Completions {
     let mut position = Position { command: root, flag: None, used: Vec::new(), positionals: 0, has_ended: false };
     before.iter().for_each(|word| position.advance(word));
     let Position { command, flag, used, positionals, has_ended } = position;
+    let matching = |name: String, help: Option<&StyledStr>| name.starts_with(last).then(|| (name, described(help)));
     if let Some(flag) = flag {
         return values(flag, last, "");
     }
     if last.starts_with('-') && !has_ended {
         if let Some((name, value)) = last.split_once('=') {
-            return match long(command, name) {
-                Some(flag) => values(flag, value, &format!("{name}=")),
-                None => Completions { candidates: Vec::new(), directive: NO_FILES },
-            };
+            let values = |flag| values(flag, value, &format!("{name}="));
+            return long(command, name).map_or((Vec::new(), NO_FILES), values);
         }
         let may_follow = |arg: &&Arg| {
             let is_repeated = matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
             !arg.is_hide_set() && (is_repeated || used.iter().all(|own| own.get_id() != arg.get_id()))
         };
         let flags = command.get_arguments().filter(may_follow);
-        let names = flags.filter_map(|arg| Some((format!("--{}", arg.get_long()?), described(arg.get_help()))));
-        let candidates = names.filter(|(name, _)| name.starts_with(last)).collect();
-        return Completions { candidates, directive: NO_FILES };
+        return (
+            flags.filter_map(|arg| matching(format!("--{}", arg.get_long()?), arg.get_help())).collect(),
+            NO_FILES,
+        );
     }
     if let Some(positional) = command.get_positionals().nth(positionals) {
         return values(positional, last, "");
     }
-    let subcommands = command.get_subcommands().filter(|own| !own.is_hide_set() && own.get_name().starts_with(last));
-    let candidates = subcommands.map(|own| (own.get_name().to_owned(), described(own.get_about()))).collect();
-    Completions { candidates, directive: NO_FILES }
+    let subcommands = command.get_subcommands().filter(|own| !own.is_hide_set());
+    (subcommands.filter_map(|own| matching(own.get_name().to_owned(), own.get_about())).collect(), NO_FILES)
 }
 
 impl<'c> Position<'c> {
@@ -120,7 +108,7 @@ impl<'c> Position<'c> {
         }
     }
 
-    /// `-Ao json`, of which the last flag may take the next word.
+    /// Several short flags in one word, such as `-Ao json`. The last one may take the next word as its value.
     fn shorts(&mut self, word: &str) {
         let mut letters = word.chars().skip(1);
         while let Some(letter) = letters.next() {
@@ -151,11 +139,11 @@ fn values(arg: &Arg, last: &str, prefix: &str) -> Completions {
         possible.map(|value| (format!("{prefix}{}", value.get_name()), described(value.get_help()))).collect();
     let is_file = matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath)
         || arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "FILE"));
-    Completions { candidates, directive: if is_file { FILES } else { NO_FILES } }
+    (candidates, if is_file { FILES } else { NO_FILES })
 }
 
 /// A description on one line.
-fn described(text: Option<&clap::builder::StyledStr>) -> String {
+fn described(text: Option<&StyledStr>) -> String {
     let text = text.map(ToString::to_string).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -155,7 +155,7 @@ impl Document {
         self.clusters.iter().filter_map(|cluster| cluster.as_ref().err())
     }
 
-    /// The incidents of all clusters with most pods first, so that an output of a few names the largest.
+    /// The incidents of all clusters, those with most pods first, so that an output of a few incidents names the largest.
     pub(super) fn largest_first(&self) -> Vec<Entry<'_>> {
         let mut entries: Vec<_> = self.sections().flat_map(Section::entries).collect();
         entries.sort_by_key(|entry| Reverse(entry.incident.pods));
@@ -377,7 +377,7 @@ impl Outcome {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use serde_json::json;
 
     use super::*;

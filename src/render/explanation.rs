@@ -15,7 +15,7 @@ pub(crate) struct Explanation {
     /// The time of the API server.
     pub(crate) time: Time,
     pub(crate) state: State,
-    /// The workload, or that of the pod.
+    /// The workload that is explained, or the workload of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<WorkloadPart>,
     /// The pod, or one pod of each of the largest incidents of the workload.
@@ -28,7 +28,7 @@ pub(crate) struct Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum State {
     Healthy,
-    /// Of a Job that is not complete: its pods are healthy so far.
+    /// A Job that is not complete, but whose pods are healthy so far.
     #[serde(rename = "Healthy")]
     Running,
     /// Not healthy yet, but the time that it is given is not over.
@@ -184,7 +184,7 @@ pub(crate) struct ObjectPart {
     pub(crate) unchecked_keys: Vec<String>,
     /// How the pod uses it, such as `env of app`.
     pub(crate) used_by: Vec<String>,
-    /// More about its state, such as that of a claim.
+    /// More about its state, such as the phase of a claim.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) detail: String,
     #[serde(skip_serializing_if = "Events::is_empty")]
@@ -216,7 +216,7 @@ pub(crate) struct WorkloadPart {
     /// Absent if they could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pods: Option<Counts>,
-    /// The newest revision, or that of the pod, and what changed in it.
+    /// The newest revision, or the revision of the pod, and what changed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<RevisionPart>,
     /// Why pods of it cannot be created.

@@ -90,7 +90,7 @@ pub(super) fn groups(by: By, document: &Document) -> Groups {
     let group = |((context, name), members): ((Option<&str>, String), Members<'_>)| {
         let owners: BTreeSet<_> = members.iter().map(|(context, pod)| (*context, &pod.namespace, owner(pod))).collect();
         let oldest = members.iter().map(|(_, pod)| pod.since.clone()).min()?;
-        // Of the pods of one cluster, the first is the one whose problem began last.
+        // The pods of each cluster are sorted, the most recent problem first.
         let (_, example) = members.iter().rev().max_by_key(|(_, pod)| &pod.since)?;
         Some(Group {
             context: context.map(str::to_owned),

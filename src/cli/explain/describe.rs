@@ -21,8 +21,8 @@ use super::{
 const EXPECTED: [&str; 4] = ["PodScheduled", "Initialized", "ContainersReady", "Ready"];
 /// The conditions that are True if something is wrong.
 const UNEXPECTED: [&str; 2] = ["DisruptionTarget", "PodResizePending"];
-/// The conditions of a node that are False if it is well, besides Ready. Other controllers may add conditions of which either
-/// status is good.
+/// The conditions that are False if a node is well. Of other conditions, which controllers may add, it is not known which status
+/// is good.
 const NODE_TROUBLES: [&str; 6] =
     ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", "KernelDeadlock", "ReadonlyFilesystem"];
 /// The most taints of a node that are shown.
@@ -119,7 +119,7 @@ fn condition([kind, status, reason, message]: [&str; 4], since: Option<Timestamp
     ConditionPart { kind, status, reason, message, since: since.and_then(credible) }
 }
 
-/// The state of a node as far as it is not as it should be.
+/// What is wrong with a node.
 pub(super) fn node(name: &str, node: Option<&Node>) -> NodePart {
     let status = node.and_then(|node| node.status.as_ref());
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();

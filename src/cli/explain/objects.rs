@@ -1,5 +1,5 @@
-//! The objects that a pod refers to, as far as its problem may be about them, and what exists of them. The values of
-//! ConfigMaps and Secrets are never kept.
+//! The objects that a pod refers to and that may explain its problem, and whether they exist. The values of ConfigMaps and
+//! Secrets are never kept.
 
 use std::collections::BTreeSet;
 

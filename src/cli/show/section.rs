@@ -94,7 +94,7 @@ pub(super) fn of(object: &NamespacedName, read: &ReadStatus) -> Section {
         Verdict::Healthy => (Verdict::Healthy, no_problems(status.watched_pods)),
         Verdict::Unknown => (Verdict::Unknown, unknown.to_owned()),
     };
-    // Of an object that has always been watched and had no incident, there is nothing to draw.
+    // If the object was always watched and had no incident, there is nothing to draw.
     let has_history = !(status.history.is_empty() && status.unwatched.is_empty());
     let listed = status.problematic_pods.len();
     Section {

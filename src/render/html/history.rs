@@ -59,8 +59,8 @@ pub(super) fn section(timeline: &Timeline) -> Markup {
     }
 }
 
-/// The time at which the drawing begins: the beginning of what it shows, but not before the history or an incident that ended
-/// before it.
+/// The time at which the drawing begins: when the first of the shown incidents and spans began, but not before the history is
+/// complete, unless an incident that is shown ended before that.
 fn start(until: Timestamp, since: Option<Timestamp>, shown: &[Past], spans: &[Unwatched]) -> Timestamp {
     let latest = until.checked_sub(SignedDuration::from_secs(60)).unwrap_or(until);
     let began = shown.iter().map(|own| own.began).chain(spans.iter().map(|own| own.from));

@@ -148,7 +148,7 @@ fn clusters_of(count: usize, which: &str) -> String {
     counted(count, &format!("{which} cluster"))
 }
 
-/// The clusters that could not be checked, as far as they have room.
+/// The clusters that could not be checked. The last ones are left out if there is no room.
 fn failures(document: &Document) -> Vec<Markup> {
     let mut room = FAILED;
     let items = document.unchecked().map(|Unchecked { context, why }| {

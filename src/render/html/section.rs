@@ -51,7 +51,7 @@ pub(super) fn body(part: &Part<'_>) -> Markup {
     }
 }
 
-/// The heading of a part, which is below that of the page or of a cluster.
+/// The heading of a part. It is one level below the heading of the page or of the cluster.
 fn heading(own: &Section, text: &str) -> Markup {
     html! { @if own.context.is_some() { h3 { (text) } } @else { h2 { (text) } } }
 }

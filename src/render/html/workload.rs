@@ -36,7 +36,7 @@ pub(super) struct Workload<'a> {
     pub(super) owner: Owner,
     pub(super) incidents: Vec<&'a Incident>,
     pub(super) pods: Vec<&'a PodProblem>,
-    /// How many pods have a problem, including those that are not among `pods`.
+    /// How many pods have a problem. `pods` may contain fewer.
     pub(super) problematic_pods: usize,
     /// By which links name it.
     pub(super) number: usize,
@@ -50,7 +50,7 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// The workloads in the order of their first incidents, and then those of which only pods are listed.
+/// The workloads in the order of their first incidents. Workloads that have pods but no incident come last.
 pub(super) fn workloads(section: &Section) -> Vec<Workload<'_>> {
     let incidents = section.incidents.iter().map(|own| (own.namespace.as_str(), own.owner.clone(), Some(own), None));
     let pods = section.pods.iter().map(|own| (own.namespace.as_str(), owner(own), None, Some(own)));

@@ -45,7 +45,7 @@ struct Name {
     name: String,
 }
 
-/// Reads the workload that a pod belongs to, as far as the pod names one of a kind that is explained.
+/// Reads the workload that a pod belongs to; absent if the pod names none, or one of a kind that is not explained.
 pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> Option<Gathered> {
     let controller = pod.controller.as_ref()?;
     let (kind, name) = owner_names(pod)?;
