@@ -153,7 +153,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A finding about containers in trouble; none if there are none.
+    /// A finding about failing containers; none if there are none.
     fn of_containers(&self, failing: &[FailingContainer<'a>]) -> Option<Finding> {
         let mut problems = failing.iter().map(|failing| {
             let FailingContainer { container, failure, since, since_at_latest } = *failing;
@@ -178,7 +178,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The containers in trouble: those that are failing, then those that were restarted.
+    /// The failing containers: those that fail at present, then those that were restarted.
     fn failing_containers(&mut self) -> Vec<FailingContainer<'a>> {
         let apps_have_ended = apps_have_ended(self.pod);
         let mut failing: Vec<_> = containers(self.pod)

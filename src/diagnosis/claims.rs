@@ -9,7 +9,7 @@ use crate::quantity::Quantity;
 /// The provisioner of a StorageClass whose volumes are created by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// What is known of a claim.
+/// What was read about a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimFacts {
     /// Whether it exists and has no volume.

@@ -42,7 +42,7 @@ pub(super) enum Failure<'a> {
 pub(super) struct FailingContainer<'a> {
     pub(super) container: Container<'a>,
     pub(super) failure: Failure<'a>,
-    /// When it began to fail, as far as the pod shows it.
+    /// When it began to fail, judged by the times in the pod.
     pub(super) since: Option<Timestamp>,
     /// Whether that may have been earlier.
     pub(super) since_at_latest: bool,
@@ -221,8 +221,8 @@ impl<'a> Container<'a> {
         Some(self.since(Failure::Restarted(last), restarted, clock))
     }
 
-    /// Since when it fails, as far as the pod shows it: since the end of the previous instance, if that one failed too and the
-    /// present one did not run for `restarted`.
+    /// Since when it fails, judged by the times in the pod: since the end of the previous instance, if that one failed too and
+    /// the present one did not run for `restarted`.
     ///
     /// The pod shows two instances at most. Whether an earlier one failed is not known, unless there was none, or one of
     /// these two ran for so long that the earlier problem was over.

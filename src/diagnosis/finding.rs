@@ -46,7 +46,7 @@ pub struct Finding {
     pub container: ArcStr,
     /// One line.
     pub message: ArcStr,
-    /// When the state began, as far as the pod shows it.
+    /// When the state began, judged by the times in the pod.
     pub since: Timestamp,
     /// Whether `since` is only the latest time at which it can have begun: of a crash loop, the pod shows only the last runs.
     pub since_at_latest: bool,
@@ -54,9 +54,9 @@ pub struct Finding {
     pub tolerated: Duration,
     /// The top controller.
     pub owner: Option<PodOwner>,
-    /// The containers in trouble: those that cause the problem first, then in the order of the pod.
+    /// The containers with a problem: those that cause the pod's problem first, then in the order of the pod.
     pub containers: Vec<ContainerFinding>,
-    /// The problems of the other containers in trouble.
+    /// The problems of the other containers.
     pub others: Vec<OtherProblem>,
     pub explanation: Explanation,
 }
@@ -69,7 +69,7 @@ pub struct OtherProblem {
     pub container: ArcStr,
     /// One line.
     pub message: ArcStr,
-    /// When it began, as far as the pod shows it.
+    /// When it began, judged by the times in the pod.
     pub since: Timestamp,
     pub since_at_latest: bool,
     pub explanation: Explanation,
@@ -108,7 +108,7 @@ pub enum Basis {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject {
     pub kind: SubjectKind,
-    /// Empty for nodes and StorageClasses, and for images and registries whose trouble the pod's status shows. If only events
+    /// Empty for nodes and StorageClasses, and for images and registries whose problem the pod's status shows. If only events
     /// show it, it is the namespace of the pod: who may create events in a namespace may write what they like, so this says
     /// nothing about pods of other namespaces.
     pub namespace: String,
@@ -221,7 +221,7 @@ pub struct ContainerFinding {
     pub log: LogChoice,
 }
 
-/// Which log explains a container's trouble.
+/// Which log explains a container's problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogChoice {
     /// The log of the previous instance: it failed, and the container was restarted or is about to be.

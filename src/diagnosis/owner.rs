@@ -32,7 +32,7 @@ impl From<PodOwner> for Owner {
     }
 }
 
-/// The pod's top controller, as far as the pod shows it: a ReplicaSet whose name ends in the pod's template hash belongs to
+/// The pod's top controller, derived from names in the pod: a ReplicaSet whose name ends in the pod's template hash belongs to
 /// a Deployment or an Argo Rollout. Only the Job object shows that a Job belongs to a CronJob.
 #[must_use]
 pub fn owner(pod: &Pod) -> Option<PodOwner> {

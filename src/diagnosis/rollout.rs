@@ -32,7 +32,7 @@ pub struct TemplateChanges {
     pub changes: Vec<TemplateChange>,
     /// How many others there are.
     pub more: usize,
-    /// When the revision was created. Absent if it is older than the one before, whose template it has replaced again.
+    /// When the revision was created. Absent after a rollback, when it is older than the revision that it replaced.
     pub created: Option<Timestamp>,
     /// By container; also those that are equal.
     pub memory_limits: BTreeMap<String, MemoryLimits>,
@@ -104,7 +104,7 @@ fn cut(name: &str) -> String {
     name[..name.floor_char_boundary(NAME_LIMIT)].to_owned()
 }
 
-/// A ReplicaSet or ControllerRevision, as far as it is needed to compare revisions.
+/// The fields of a ReplicaSet or ControllerRevision that are needed to compare revisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevisionObject {
     pub uid: String,

@@ -208,7 +208,7 @@ struct End {
     grace: SignedDuration,
     /// From the last failure to the end.
     delay: SignedDuration,
-    /// Whether the grace period was over, as far as it is known.
+    /// Whether the grace period was over. Also true if its length is not known.
     is_late: bool,
     /// Whether all failures belong to this instance.
     is_own: bool,

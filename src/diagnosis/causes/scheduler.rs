@@ -225,7 +225,7 @@ fn claims(pod: &Pod) -> Option<(usize, String)> {
     Some((claims.count(), format!("PersistentVolumeClaim{plural} {claims}")))
 }
 
-/// Which claim of the pod is not bound, and why, as far as the claims show it.
+/// Which claim of the pod is not bound, and why, if the claims show it.
 fn unbound(case: &Case<'_>) -> Option<String> {
     let (count, _) = claims(case.pod)?;
     let known = case.world.claims(case.pod);
