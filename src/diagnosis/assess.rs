@@ -221,10 +221,9 @@ impl<'a> Judge<'a> {
         // A pod is unscheduled from its creation, but its condition may be younger.
         let created = self.clock.start_time([]);
         let created = created.or_else(|| self.clock.start_time([condition.and_then(|condition| condition.since)]));
-        let reason = match condition.map(|condition| condition.reason.as_str()) {
-            Some(reason @ ("Unschedulable" | "SchedulingGated")) => reason,
-            _ => "Pending",
-        };
+        let reason = condition.map(|condition| condition.reason.as_str());
+        let reason =
+            reason.filter(|reason| matches!(*reason, "Unschedulable" | "SchedulingGated")).unwrap_or("Pending");
         self.finding(ProblemKind::Unschedulable, reason, pending_message(pod), created.max(pod.history.gate_removed))
     }
 
