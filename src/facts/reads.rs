@@ -100,17 +100,17 @@ enum Next {
     Never,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Denial {
     /// Until when nothing else is read.
-    until: Option<Instant>,
-    /// How often in a row.
-    count: u32,
+    until: Instant,
+    /// How many pauses there have been. Several refusals may begin the same pause.
+    pauses: u32,
     /// The API server's message.
     message: String,
     /// The objects that asked.
     objects: HashSet<NamespacedName>,
-    last_asked: Option<Instant>,
+    last_asked: Instant,
 }
 
 /// The answer to [`Reads::ask`].
@@ -136,7 +136,7 @@ impl Reads {
             return Asked { fact: Some(fact), is_reading: false, since: now, due: None };
         }
         let denial = if self.denied.is_empty() { None } else { self.denied.get_mut(&question.scope()) };
-        let denied_until = denial.as_ref().and_then(|denial| denial.until);
+        let denied_until = denial.as_ref().map(|denial| denial.until);
         let is_denied = denied_until.is_some_and(|until| now < until);
         let unknown = |is_absent: bool| match &question {
             Question::Job(_) if is_absent => Some(Fact::Job(JobFact::default())),
@@ -155,7 +155,7 @@ impl Reads {
             denial.add(object, now);
             if !is_denied && state.is_due(now) {
                 // One read shows whether access is granted now.
-                denial.until = Some(now + denial.pause(&question));
+                denial.pause(&question, now);
             }
         }
         if state.is_due(now) && !is_denied {
@@ -214,11 +214,12 @@ impl Reads {
     pub(crate) fn due(&self, since: Instant) -> Option<Instant> {
         let asked = self.known.iter().filter(|(_, state)| state.last_asked >= since);
         let due = asked.filter_map(|(question, state)| match state.next {
-            Next::At(at) if !self.denied.contains_key(&question.scope()) => Some(at),
-            Next::At(_) | Next::Reading | Next::Never => None,
+            Next::At(at) => Some(self.denied.get(&question.scope()).map_or(at, |denial| at.max(denial.until))),
+            Next::Reading | Next::Never => None,
         });
-        let denied = self.denied.values().filter(|denial| denial.last_asked >= Some(since));
-        due.chain(denied.filter_map(|denial| denial.until)).min()
+        let denied = self.denied.values().filter(|denial| denial.last_asked >= since);
+        // If a pause is over, nothing that was asked for has waited for its end.
+        due.chain(denied.map(|denial| denial.until).filter(|until| *until > since)).min()
     }
 
     /// Keeps what is known without a read.
@@ -251,9 +252,8 @@ impl Reads {
                 } else {
                     self.known.remove(question);
                 }
-                let denial = self.denied.entry(question.scope()).or_default();
-                denial.until = Some(now + denial.pause(question));
-                (denial.message, denial.count) = (message, denial.count.saturating_add(1));
+                let denial = self.denied.entry(question.scope()).or_insert_with(|| Denial::new(question, now));
+                denial.message = message;
                 denial.add(asker.as_ref(), now);
                 return;
             }
@@ -332,7 +332,7 @@ impl Reads {
                     _ => now < state.last_asked + UNUSED,
                 }
         });
-        self.denied.retain(|_, denial| denial.until.is_some_and(|until| now < until + UNUSED));
+        self.denied.retain(|_, denial| now < denial.until + UNUSED);
     }
 }
 
@@ -353,15 +353,24 @@ fn has_room(known: &BTreeMap<Question, State>, question: &Question, limits: Limi
 }
 
 impl Denial {
+    fn new(question: &Question, now: Instant) -> Self {
+        let (message, objects) = (String::new(), HashSet::new());
+        let mut denial = Self { until: now, pauses: 0, message, objects, last_asked: now };
+        denial.pause(question, now);
+        denial
+    }
+
     fn add(&mut self, object: Option<&NamespacedName>, now: Instant) {
-        self.last_asked = Some(now);
+        self.last_asked = now;
         if let Some(object) = object.filter(|object| !self.objects.contains(object)) {
             self.objects.insert(object.clone());
         }
     }
 
-    fn pause(&self, question: &Question) -> Duration {
-        if is_job(question) { doubled(JOBS_DENIED, self.count, JOBS_DENIED_LONGEST) } else { DENIED }
+    /// Begins the next pause.
+    fn pause(&mut self, question: &Question, now: Instant) {
+        let pause = if is_job(question) { doubled(JOBS_DENIED, self.pauses, JOBS_DENIED_LONGEST) } else { DENIED };
+        (self.until, self.pauses) = (now + pause, self.pauses.saturating_add(1));
     }
 }
 
@@ -383,8 +392,10 @@ impl State {
                 if self.fact.is_none() {
                     self.delay = USUAL;
                 }
-                // Only a later run of its CronJob may change what is said about a failed one.
-                let delay = if job.facts.failed.is_some() { self.delay } else { self.delay.min(slowest) };
+                // Only a later run of its CronJob may change what is said about a failed one. The operator sees its pods end,
+                // a command does not.
+                let slowest = if job.facts.failed.is_some() { slowest.max(USUAL) } else { slowest };
+                let delay = self.delay.min(slowest);
                 self.delay = (2 * self.delay).min(SLOWEST);
                 Next::At(now + delay)
             }

@@ -178,6 +178,58 @@ fn a_command_looks_more_often() {
 }
 
 #[test]
+fn a_command_looks_for_a_later_run_every_minute() {
+    let (mut reads, begun) = (Reads::new(Limits::of_command(seconds(15))), Instant::now());
+    let is_read = |second: &u64| {
+        let now = begun + seconds(*second);
+        let is_started = ask(&mut reads, &job("nightly-1"), "a", now).1;
+        if is_started {
+            reads.answered(&job("nightly-1"), read(of_cron_job()), now);
+        }
+        is_started
+    };
+    assert_eq!((0..300).filter(is_read).collect::<Vec<_>>(), [0, 60, 120, 180, 240]);
+}
+
+#[test]
+fn jobs_that_are_denied_at_once_are_denied_once() {
+    let (mut reads, now) = (Reads::new(Limits::OPERATOR), Instant::now());
+    let jobs: Vec<_> = (0..10).map(|number| job(&number.to_string())).collect();
+    jobs.iter().for_each(|job| _ = reads.ask(job.clone(), Some(&object("a")), now));
+    assert_eq!(reads.take_due().len(), 10);
+    jobs.iter().for_each(|job| reads.answered(job, denied(), now));
+    let mut denied_at = Vec::new();
+    for second in 0..1000 {
+        let now = now + seconds(second);
+        jobs.iter().for_each(|job| _ = reads.ask(job.clone(), Some(&object("a")), now));
+        for job in reads.take_due() {
+            denied_at.push(second);
+            reads.answered(&job, denied(), now);
+        }
+    }
+    assert_eq!(denied_at, [60, 180, 420, 900], "one of them shows whether access is granted");
+}
+
+#[test]
+fn a_denial_that_has_passed_wakes_nobody() {
+    let (mut reads, now) = (Reads::new(Limits::of_command(seconds(2))), Instant::now());
+    ask(&mut reads, &job("complete"), "a", now);
+    reads.answered(&job("complete"), read(JobFacts { complete: true, ..JobFacts::default() }), now);
+    ask(&mut reads, &job("denied"), "a", now);
+    reads.answered(&job("denied"), denied(), now);
+    assert_eq!(reads.due(now), Some(now + JOBS_DENIED));
+    // The pod of the other Job is gone.
+    let later = now + JOBS_DENIED;
+    assert!(!ask(&mut reads, &job("complete"), "a", later).1);
+    assert_eq!(reads.due(later), None);
+    // Access to this one is granted.
+    assert!(ask(&mut reads, &job("runs"), "a", later).1);
+    reads.answered(&job("runs"), read(JobFacts::default()), later);
+    reads.ask(job("runs"), None, later);
+    assert_eq!(reads.due(later), Some(later + seconds(2)));
+}
+
+#[test]
 fn what_is_known_outlasts_errors_and_a_job_a_denial() {
     let (mut reads, now) = (Reads::new(Limits::OPERATOR), Instant::now());
     for (question, answer, is_kept) in [
