@@ -71,6 +71,34 @@ pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A line on standard error that is drawn again in its place, and cleared when the value is dropped.
+#[derive(Default)]
+pub(super) struct StatusLine {
+    is_drawn: bool,
+}
+
+impl StatusLine {
+    const CLEAR: &str = "\r\x1b[K";
+
+    /// If standard error is closed, the command continues without the line.
+    pub(super) fn draw(&mut self, line: &str) {
+        self.is_drawn = true;
+        let _ = write!(io::stderr(), "{}{line}", Self::CLEAR);
+    }
+
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            let _ = write!(io::stderr(), "{}", Self::CLEAR);
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// Prints a document.
 pub(super) fn print_document(document: &Document, format: Format) -> Result<(), Failure> {
     let text = render::write(document, format).map_err(Failure::new)?;

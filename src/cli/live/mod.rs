@@ -57,13 +57,13 @@ pub(super) struct ClusterView {
 
 impl Default for ClusterView {
     fn default() -> Self {
-        Self::with(Thresholds::default().restarted, Limits::of_command(Duration::MAX))
+        Self::new(Thresholds::default().restarted)
     }
 }
 
 impl ClusterView {
     /// A view without requests, for pods that are judged with this threshold.
-    fn with(restarted: Duration, limits: Limits) -> Self {
+    pub(super) fn new(restarted: Duration) -> Self {
         let mut index = Index::with_memory(restarted, POD_BYTES);
         let selection = PodSelection { namespaces: Vec::new(), exclude_namespaces: Vec::new(), labels: Vec::new() };
         Self {
@@ -71,22 +71,17 @@ impl ClusterView {
             index,
             events: EventStore::with_limit(EVENT_BYTES),
             refusals: Vec::new(),
-            reads: RefCell::new(Reads::new(limits)),
+            reads: RefCell::new(Reads::new(Limits::of_command(Duration::MAX))),
             is_of_workload: false,
             requests: None,
         }
     }
 
-    /// The view of a file.
-    pub(super) fn of_file(restarted: Duration) -> Self {
-        Self::with(restarted, Limits::of_command(Duration::MAX))
-    }
-
     /// A view that reads what verdicts depend on: each Job within `limit`, and again after `read_again` at the latest until it
     /// has ended.
     pub(super) fn of(client: Client, restarted: Duration, limit: Duration, read_again: Duration) -> Self {
-        let requests = Some(Requests::new(client, limit));
-        Self { requests, ..Self::with(restarted, Limits::of_command(read_again)) }
+        let (requests, reads) = (Requests::new(client, limit), Reads::new(Limits::of_command(read_again)));
+        Self { requests: Some(requests), reads: RefCell::new(reads), ..Self::new(restarted) }
     }
 
     /// The same, if only the pods of a workload are shown: others may use a port that one of them requires.
@@ -183,11 +178,15 @@ impl ClusterView {
         self.read(namespaces, Instant::now());
     }
 
-    /// Answers what verdicts have asked for by other means than requests. Returns whether anything was asked for.
+    /// Answers what verdicts have asked for by other means than requests. Returns whether more is known now.
     pub(super) fn answer(&mut self, answer: impl Fn(&Question) -> Answer) -> bool {
-        let questions = self.reads.get_mut().take_due();
-        questions.iter().for_each(|question| self.answered(question, answer(question)));
-        !questions.is_empty()
+        let mut is_news = false;
+        for question in self.reads.get_mut().take_due() {
+            let answer = answer(&question);
+            is_news |= answer != Answer::Unavailable;
+            self.answered(&question, answer);
+        }
+        is_news
     }
 
     /// The next question of these kinds that verdicts have asked.

@@ -1,12 +1,16 @@
-//! Reads pods from the cluster, a page at a time.
+//! Reads pods from a cluster, a page at a time, or from several clusters concurrently.
 
-use std::{collections::hash_map::Entry, time::Duration};
+use std::{collections::hash_map::Entry, sync::Arc, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::ListParams};
 use serde::de::IgnoredAny;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{
+    sync::oneshot,
+    task::spawn_blocking,
+    time::{Instant, timeout, timeout_at},
+};
 
 use crate::{
     cli::{
@@ -15,11 +19,13 @@ use crate::{
         connect::{Cluster, Retries, connect},
         live::{ClusterView, Note},
         near::NearNames,
+        process::runtime,
     },
     clock::ClusterClock,
     facts::get,
     namespaces::read_ownership as read_ownership_of,
     pods::{WatchedPod, selected_pods},
+    render::document::Unchecked,
     watch::{PAGE_SIZE, collection::Selection, decode::Part},
 };
 
@@ -29,16 +35,66 @@ use super::{
     filter::{Filter, LabelSelector, NamespacePattern, Namespaces},
     flags::ScanFlags,
     logs::{self, Logs},
-    scanned::{Hints, Scanned},
+    output::Progress,
+    scanned::{Hints, Results, Scanned},
 };
 
 /// Concurrent reads of namespaces.
 const CONCURRENT_READS: usize = 8;
 
+/// How many clusters are scanned concurrently.
+const CONCURRENT_CLUSTERS: usize = 64;
+/// How long it may take to connect, at least: without a request, but with a credential plugin, which may be slow.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A cluster, and how long one request to it may take.
 pub(super) struct Source {
     pub(super) cluster: Cluster,
     pub(super) timeout: Duration,
+}
+
+/// Scans the clusters of these contexts. One that hangs or fails does not delay the others.
+pub(super) async fn scan_clusters(contexts: Vec<String>, flags: &ScanFlags, namespaces: &Namespaces) -> Results {
+    let flags = Arc::new(flags.clone());
+    let count = contexts.len();
+    let scans = contexts.into_iter().enumerate().map(|(index, context)| {
+        let (flags, namespaces) = (Arc::clone(&flags), namespaces.clone());
+        async move {
+            let scanned = scan_apart(context.clone(), flags, namespaces).await;
+            (index, scanned.map_err(|why| Unchecked { context, why: why.to_string() }))
+        }
+    });
+    let mut progress = Progress::new();
+    let mut scans = stream::iter(scans).buffer_unordered(CONCURRENT_CLUSTERS);
+    let mut clusters = Vec::with_capacity(count);
+    while let Some(cluster) = scans.next().await {
+        clusters.push(cluster);
+        progress.show(|| format!("checked {} of {count} clusters…", clusters.len()));
+    }
+    clusters.sort_by_key(|(index, _)| *index);
+    Results { are_named: true, clusters: clusters.into_iter().map(|(_, cluster)| cluster).collect() }
+}
+
+/// Scans a cluster on a thread of its own. A credential plugin that hangs, or a resolver, blocks its thread: then this
+/// thread is given up, and ends with the process.
+async fn scan_apart(context: String, flags: Arc<ScanFlags>, namespaces: Namespaces) -> Result<Scanned, Failure> {
+    let timeout = flags.clusters.timeout(true).max(CONNECT_TIMEOUT);
+    let deadline = Instant::now() + timeout;
+    let (connected, is_connected) = oneshot::channel();
+    let scan = spawn_blocking(move || {
+        let runtime = runtime()?;
+        let mut progress = |_| {};
+        let scan = scan_cluster(&flags, Some(&context), namespaces, || _ = connected.send(()), &mut progress);
+        let scanned = runtime.block_on(scan);
+        // A resolver that hangs must not hold back the result.
+        runtime.shutdown_background();
+        scanned
+    });
+    let late =
+        || Failure::new(format!("no credentials within {} s: does its credential plugin hang?", timeout.as_secs_f32()));
+    // If the scan failed before it was connected, the reason is in its result.
+    timeout_at(deadline, is_connected).await.map_err(|_| late())?.ok();
+    scan.await.unwrap_or_else(|_| Err(Failure::new("the scan ended unexpectedly")))
 }
 
 /// Scans the cluster of a context, or the only cluster. `connected` is called before the first request, and `progress`
@@ -102,7 +158,7 @@ async fn read(
     collector: &mut Collector,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), Failure> {
-    match collector.namespaces().names() {
+    match collector.filter.namespaces.names() {
         Some(names) => {
             for name in &names {
                 read_from(source, Some(name), selector, clock, collector, progress).await?;
@@ -110,7 +166,7 @@ async fn read(
         }
         None => read_from(source, None, selector, clock, collector, progress).await?,
     }
-    check_namespaces_exist(source, collector.namespaces()).await
+    check_namespaces_exist(source, &collector.filter.namespaces).await
 }
 
 /// Fails if a name or pattern of `-n` matches no namespace, or if that cannot be checked: a namespace that does not exist
@@ -176,7 +232,7 @@ async fn read_from(
                 match parts.try_next().await? {
                     Some(Part::Object(WatchedPod { pod })) => {
                         // Each response sets the clock, so the time is known from the first page on.
-                        collector.set_now(clock.now());
+                        collector.now = clock.now();
                         match pod {
                             Ok(pod) => collector.add_pod(*pod),
                             Err(pod) => collector.add_undecodable(Some(&pod.namespace), &pod.name, None),

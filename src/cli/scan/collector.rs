@@ -16,10 +16,7 @@ use crate::{
     watch::WatchUpdate,
 };
 
-use super::{
-    filter::{Filter, Namespaces},
-    objects::FileObjects,
-};
+use super::{filter::Filter, objects::FileObjects};
 
 /// How many pods that cannot be decoded are named.
 const NAMED: usize = 3;
@@ -36,8 +33,9 @@ pub(super) struct Collector {
     /// The cluster or file that the objects come from, for a page that others read.
     pub(super) source: String,
     thresholds: Thresholds,
-    now: Timestamp,
-    filter: Filter,
+    /// The time as of which pods are checked.
+    pub(super) now: Timestamp,
+    pub(super) filter: Filter,
     /// The pods, and what verdicts about them depend on.
     pub(super) view: ClusterView,
     /// The namespace of each watch, or none for a watch of all, and its state.
@@ -65,8 +63,8 @@ pub(super) struct Collector {
     pub(super) problems: Vec<(Pod, Finding)>,
     /// Pods that could not be decoded, or for which there is no room.
     pub(super) undecodable: u64,
-    /// Whether pods are left out because those that may have a problem take too much memory.
-    pub(super) lacks_room: bool,
+    /// How many of these are left out because the pods that may have a problem take too much memory.
+    pub(super) without_room: u64,
     /// Failed pods that are not judged before their Jobs are read.
     pub(super) unjudged: u64,
     /// When the result may change without a change of a pod.
@@ -83,7 +81,7 @@ impl Collector {
 
     /// A collector of what a file shows.
     pub(super) fn of_file(thresholds: Thresholds, now: Timestamp, filter: Filter) -> Self {
-        let view = ClusterView::of_file(thresholds.restarted);
+        let view = ClusterView::new(thresholds.restarted);
         Self { file: Some(FileObjects::default()), ..Self::new(view, thresholds, now, filter) }
     }
 
@@ -98,30 +96,12 @@ impl Collector {
         Self { watches, ..Self::new(view, thresholds, Timestamp::UNIX_EPOCH, filter) }
     }
 
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    /// Sets the time as of which pods are checked.
-    pub(super) fn set_now(&mut self, now: Timestamp) {
-        self.now = now;
-    }
-
-    pub(super) fn namespaces(&self) -> &Namespaces {
-        &self.filter.namespaces
-    }
-
-    /// How many of the pods that were checked are on a node.
-    pub(super) fn pods_on_node(&self, node: &str) -> u64 {
-        self.view.index.pods_on_node(node).pods.into()
-    }
-
     /// Adds a pod of a list or file.
     pub(super) fn add_pod(&mut self, mut pod: Pod) {
         self.objects += 1;
         // In a file, several pods may have the same UID, or none.
         if self.file.is_some() && (pod.uid == Uid::default() || self.view.index.contains(pod.uid)) {
-            pod.uid = Uid::from(u128::MAX - u128::from(self.objects));
+            pod.uid = Uid::from((u128::MAX << u64::BITS) + u128::from(self.objects));
         }
         self.see_pod(pod);
     }
@@ -223,7 +203,8 @@ impl Collector {
         let unjudged = view.index.undecodable(view.all);
         self.pods = view.index.watched(view.all);
         self.undecodable = self.unreadable + unjudged.map_or(0, |(count, _)| count);
-        self.lacks_room = unjudged.is_some_and(|(_, first)| first.error == DecodeError::NoRoom);
+        let without_room = unjudged.filter(|(_, first)| first.error == DecodeError::NoRoom);
+        self.without_room = without_room.map_or(0, |(count, _)| count);
         (self.unjudged, self.recheck) = (0, None);
         self.problems.clear();
         let world = view.awaiting_jobs();
@@ -280,10 +261,23 @@ impl Collector {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
-    use super::{super::filter::LabelSelector, *};
-    use crate::{diagnosis::JobFacts, pods::UndecodablePod};
+    use super::{
+        super::{
+            filter::{LabelSelector, Namespaces},
+            logs::Logs,
+            scanned::{Hints, Scanned},
+        },
+        *,
+    };
+    use crate::{
+        diagnosis::{JobFacts, World},
+        facts::{Answer, Fact},
+        pods::UndecodablePod,
+    };
 
     fn now() -> Timestamp {
         "2026-03-01T12:00:00Z".parse().unwrap()
@@ -293,7 +287,7 @@ mod tests {
         let namespaces = Namespaces::new(&["shop".to_owned()]).unwrap();
         let filter = Filter { namespaces, selector: LabelSelector::new(selector).unwrap() };
         let mut pods = Collector::of_watches(&[None], ClusterView::default(), Thresholds::default(), filter);
-        pods.set_now(now());
+        pods.now = now();
         pods
     }
 
@@ -387,6 +381,31 @@ mod tests {
         pods.apply(0, WatchUpdate::Applied(watched("a", failed())));
         pods.judge();
         assert_eq!((pods.pods, pods.undecodable, pods.problems.len(), pods.is_complete()), (1, 1, 1, false));
+    }
+
+    #[test]
+    fn pods_without_room_are_not_called_undecodable() {
+        let mut pods = pods("");
+        let uid = Uid::from_text("x");
+        let (namespace, name) = ("shop".to_owned(), "x".to_owned());
+        let pod = Err(UndecodablePod { uid, namespace, name, error: DecodeError::NoRoom });
+        pods.apply(0, WatchUpdate::Applied(WatchedPod { pod }));
+        pods.add_undecodable(Some("shop"), "bad", None);
+        pods.judge();
+        let (logs, hints) = (Logs::default(), Hints::new());
+        let scanned = Scanned { context: None, collector: pods, logs, hints, notes: Vec::new() };
+        assert_eq!(scanned.unseen(), ["left out 1 pod that may have problems", "cannot decode 1 pod: shop/bad"]);
+    }
+
+    #[test]
+    fn what_a_file_lacks_causes_no_further_judgement() {
+        let nodes = || Answer::Read(Fact::Nodes(Arc::default()));
+        for (answer, is_news) in [(nodes(), true), (Answer::Unavailable, false)] {
+            let mut view = ClusterView::default();
+            assert_eq!(view.as_known().nodes(&Pod::default()), None);
+            assert_eq!(view.answer(|_| answer.clone()), is_news);
+            assert_eq!(view.as_known().nodes(&Pod::default()).is_some(), is_news);
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     collector.source.clone_from(&name);
     result.map_err(|error| Failure::new(format!("cannot read pods from {name}: {error}")))?;
-    if let Some(wanted) = collector.namespaces().unmatched().next() {
+    if let Some(wanted) = collector.filter.namespaces.unmatched().next() {
         return Err(Failure::new(format!("{name} contains no pods of namespace {:?}", wanted.text())));
     }
     collector.judge();
@@ -313,6 +313,17 @@ mod tests {
             assert_eq!(scan(text), Err(message), "{text}");
         }
         assert_eq!(scan_bytes(b"\xff\xfe{\0").map(|_| ()), Err("it is UTF-16: save it as UTF-8".to_owned()));
+    }
+
+    #[test]
+    fn pods_of_one_name_keep_the_order_of_the_file() {
+        for uid in ["", r#""uid":"u","#] {
+            let pod = FAILED.replace(r#""name""#, &format!(r#"{uid}"name""#));
+            let text: String = (0..4).map(|number| pod.replace("Evicted", &format!("Reason{number}"))).collect();
+            let problems = scan_bytes(text.as_bytes()).unwrap().problems;
+            let reasons: Vec<_> = problems.iter().map(|(pod, _)| pod.reason.as_str()).collect();
+            assert_eq!(reasons, ["Reason0", "Reason1", "Reason2", "Reason3"], "{uid}");
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Read<'_> {
         if statuses.any(|status| status.name == *name && status.restarts == restarts) {
             return Restarted::No;
         }
-        pod.update_history(None, self.collector.now());
+        pod.update_history(None, self.collector.now);
         if let Health::Problem(finding) = self.collector.assess(&pod)
             && let Some(container) = finding.containers.iter().find(|container| container.name == *name)
         {

@@ -1,7 +1,6 @@
 //! `orchestr scan`: checks the pods of clusters or of a file once.
 
 mod cluster;
-mod clusters;
 mod collector;
 mod document;
 mod file;
@@ -18,8 +17,7 @@ use std::{fmt::Display, process::ExitCode};
 use crate::render::numbers::counted_in_groups as counted;
 
 use super::Failure;
-use cluster::scan_cluster;
-use clusters::scan_clusters;
+use cluster::{scan_cluster, scan_clusters};
 use file::scan_file;
 use filter::{Filter, LabelSelector, Namespaces};
 pub(super) use flags::ScanFlags;
@@ -56,7 +54,7 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
     };
     output::print_notes(&results);
     output::print(&results, &flags)?;
-    let is_complete = results.unscanned().next().is_none();
+    let is_complete = results.unchecked().next().is_none();
     Ok(match (results.problems(), results.pods(), results.undecodable()) {
         _ if !is_complete => ExitCode::from(INCOMPLETE),
         (1.., _, _) => ExitCode::from(PROBLEMS),

@@ -6,10 +6,13 @@ use std::{
 };
 
 use crate::{
-    cli::{Failure, process},
+    cli::{
+        Failure,
+        process::{self, StatusLine},
+    },
     render::{
         Format,
-        document::Document,
+        document::{Document, Unchecked},
         groups,
         numbers::thousands,
         table::{Layout, terminal_width},
@@ -20,12 +23,11 @@ use crate::{
 use super::{
     counted,
     flags::{Output, ScanFlags},
-    scanned::{Results, Unscanned},
+    scanned::Results,
 };
 
 /// How often the line is updated. Most scans end before its first update and show nothing.
 const INTERVAL: Duration = Duration::from_millis(200);
-const CLEAR: &str = "\r\x1b[K";
 
 pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure> {
     let format = match flags.output {
@@ -44,7 +46,10 @@ pub(super) fn print(results: &Results, flags: &ScanFlags) -> Result<(), Failure>
 fn print_table(results: &Results, flags: &ScanFlags, wide: bool) -> Result<(), Failure> {
     let layout = Layout {
         contexts: results.are_named,
-        namespaces: results.scanned().next().is_none_or(|scanned| scanned.collector.namespaces().single().is_none()),
+        namespaces: results
+            .scanned()
+            .next()
+            .is_none_or(|scanned| scanned.collector.filter.namespaces.single().is_none()),
         wide,
         // A wrapped line cannot be read as a row. `-o wide` shows the whole text.
         width: terminal_width().filter(|_| !wide),
@@ -72,10 +77,10 @@ pub(super) fn print_notes(results: &Results) {
             None => note(text),
         });
     }
-    for Unscanned { context, why } in results.unscanned() {
+    for Unchecked { context, why } in results.unchecked() {
         note(&format!("{context}: {why}"));
     }
-    match results.unscanned().count() {
+    match results.unchecked().count() {
         0 => {}
         failed => {
             let all = counted(results.clusters.len() as u64, "cluster");
@@ -94,16 +99,16 @@ pub(super) fn print_to_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A line on standard error that is updated in place and cleared when the value is dropped.
+/// How far a scan has come, on a terminal.
 pub(super) struct Progress {
     /// Absent if standard error is not a terminal.
     last_update: Option<Instant>,
-    drawn: bool,
+    line: StatusLine,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        Self { last_update: io::stderr().is_terminal().then(Instant::now), drawn: false }
+        Self { last_update: io::stderr().is_terminal().then(Instant::now), line: StatusLine::default() }
     }
 
     /// Shows how many pods were read so far.
@@ -117,16 +122,6 @@ impl Progress {
             return;
         }
         *last_update = Instant::now();
-        self.drawn = true;
-        // If standard error is closed, the scan continues without progress.
-        let _ = write!(io::stderr(), "{CLEAR}{}", line());
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.drawn {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
+        self.line.draw(&line());
     }
 }

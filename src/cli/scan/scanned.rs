@@ -5,7 +5,6 @@ use std::{collections::HashMap, time::Duration};
 use arcstr::ArcStr;
 
 use crate::{
-    cli::Failure,
     diagnosis::Finding,
     pods::Pod,
     render::{
@@ -40,13 +39,7 @@ pub(super) struct Scanned {
 pub(super) struct Results {
     /// Whether each cluster is named, because several contexts or all of them were given.
     pub(super) are_named: bool,
-    pub(super) clusters: Vec<Result<Scanned, Unscanned>>,
-}
-
-/// A cluster that could not be scanned.
-pub(super) struct Unscanned {
-    pub(super) context: String,
-    pub(super) why: Failure,
+    pub(super) clusters: Vec<Result<Scanned, Unchecked>>,
 }
 
 impl Scanned {
@@ -59,7 +52,8 @@ impl Scanned {
             let place = (incident.namespace.clone(), incident.message.as_str().into());
             incident.hint = self.hints.get(&place).cloned().unwrap_or_default();
         }
-        let (message, common_causes) = overview(&problems, collector.pods, &|node| collector.pods_on_node(node));
+        let (message, common_causes) =
+            overview(&problems, collector.pods, &|node| collector.view.index.pods_on_node(node).pods.into());
         let older_pods = collector.older_pods();
         let (verdict, headline) = answer(pods.len(), collector.pods, collector.undecodable, older_pods);
         let mut not_seen = self.unseen();
@@ -79,8 +73,8 @@ impl Scanned {
             headline,
             summary: if problems.is_empty() { String::new() } else { reasons(&message).to_owned() },
             subject: format!("pods{} of {}", self.place(), collector.source),
-            as_of: Some(collector.now()),
-            now: collector.now(),
+            as_of: Some(collector.now),
+            now: collector.now,
             not_seen,
             common_causes,
             status: StatusPart::default(),
@@ -100,7 +94,7 @@ impl Scanned {
 
     /// Such as ` in shop namespace`.
     fn place(&self) -> String {
-        match self.collector.namespaces().place() {
+        match self.collector.filter.namespaces.place() {
             all if all.is_empty() => " in all namespaces".to_owned(),
             place => place,
         }
@@ -110,12 +104,14 @@ impl Scanned {
     pub(super) fn unseen(&self) -> Vec<String> {
         let Self { collector, logs, .. } = self;
         let mut sentences = self.notes.clone();
-        if collector.lacks_room {
-            sentences.push(format!("left out {} that may have problems", counted(collector.undecodable, "pod")));
-        } else if collector.undecodable > 0 {
+        if collector.without_room > 0 {
+            sentences.push(format!("left out {} that may have problems", counted(collector.without_room, "pod")));
+        }
+        let unreadable = collector.undecodable - collector.without_room;
+        if unreadable > 0 {
             let names = collector.undecodable_names.join(", ");
-            let more = if collector.undecodable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
-            sentences.push(format!("cannot decode {}: {names}{more}", counted(collector.undecodable, "pod")));
+            let more = if unreadable > collector.undecodable_names.len() as u64 { ", …" } else { "" };
+            sentences.push(format!("cannot decode {}: {names}{more}", counted(unreadable, "pod")));
         }
         if let Some((skipped, kind)) = &collector.skipped {
             sentences.push(format!("skipped {} of another kind, such as a {kind}", counted(*skipped, "object")));
@@ -145,7 +141,7 @@ impl Results {
         self.clusters.iter().filter_map(|cluster| cluster.as_ref().ok())
     }
 
-    pub(super) fn unscanned(&self) -> impl Iterator<Item = &Unscanned> {
+    pub(super) fn unchecked(&self) -> impl Iterator<Item = &Unchecked> {
         self.clusters.iter().filter_map(|cluster| cluster.as_ref().err())
     }
 
@@ -157,17 +153,17 @@ impl Results {
         let all = counted(self.clusters.len() as u64, "cluster");
         let place = self.scanned().next().map(Scanned::place).unwrap_or_default();
         let (verdict, headline) = self.answer(&all);
-        let cluster = |cluster: &Result<Scanned, Unscanned>| match cluster {
-            Ok(scanned) => Ok(scanned.section()),
-            Err(Unscanned { context, why }) => Err(Unchecked { context: context.clone(), why: why.to_string() }),
-        };
         Document {
             is_named: true,
             summary: self.summary(),
             verdict,
             headline,
             subject: format!("pods{place} of {all}"),
-            clusters: self.clusters.iter().map(cluster).collect(),
+            clusters: self
+                .clusters
+                .iter()
+                .map(|own| own.as_ref().map(Scanned::section).map_err(Clone::clone))
+                .collect(),
             ..Document::default()
         }
     }
@@ -179,8 +175,8 @@ impl Results {
         }
         let (problems, older_pods) = (self.problems(), self.older_pods());
         let (verdict, answer) = answer(problems, self.pods(), self.undecodable(), older_pods);
-        let unchecked = format!("{} of {all} could not be checked", self.unscanned().count());
-        match (self.unscanned().count(), verdict) {
+        let unchecked = format!("{} of {all} could not be checked", self.unchecked().count());
+        match (self.unchecked().count(), verdict) {
             (0, _) => (verdict, format!("{answer}, in {all}")),
             _ if problems > 0 || older_pods > 0 => (verdict, format!("{answer}; {unchecked}")),
             (_, _) => (Verdict::Unknown, format!("No problems found, but {unchecked}")),
@@ -194,7 +190,7 @@ impl Results {
             true => format!(" in {}", counted(self.scanned().count() as u64, "cluster")),
             false => String::new(),
         };
-        let place = format!("{}{clusters}", first.collector.namespaces().place());
+        let place = format!("{}{clusters}", first.collector.filter.namespaces.place());
         let since = first.collector.older.map(|older| older.since);
         summary(&place, self.pods(), self.problems(), since, self.older_pods())
     }
@@ -204,7 +200,7 @@ impl Results {
         let pods = self.scanned().map(|scanned| Pods {
             context: scanned.context.as_deref().unwrap_or_default(),
             problems: &scanned.collector.problems,
-            now: scanned.collector.now(),
+            now: scanned.collector.now,
             sentence: Box::new(|pod, finding| scanned.sentence(pod, finding)),
         });
         table::pods(pods, layout)

@@ -8,9 +8,12 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::render::{
-    document::length,
-    safe::{cut, without_commands},
+use crate::{
+    cli::process::StatusLine,
+    render::{
+        document::length,
+        safe::{cut, without_commands},
+    },
 };
 
 /// How often the elapsed time on a terminal is updated.
@@ -19,7 +22,6 @@ const TICK: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The width if that of the terminal is unknown, in columns.
 const WIDTH: usize = 80;
-const CLEAR: &str = "\r\x1b[K";
 
 /// What is shown of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +38,13 @@ pub(super) struct Progress {
     begun: Instant,
     /// What was printed last of each target, and when.
     printed: HashMap<usize, (Line, Instant)>,
-    drawn: bool,
+    line: StatusLine,
 }
 
 impl Progress {
     pub(super) fn new(begun: Instant) -> Self {
-        Self { is_terminal: io::stderr().is_terminal(), begun, printed: HashMap::new(), drawn: false }
+        let (is_terminal, line) = (io::stderr().is_terminal(), StatusLine::default());
+        Self { is_terminal, begun, printed: HashMap::new(), line }
     }
 
     /// Shows the targets, and returns when to call this again although nothing changes.
@@ -85,9 +88,9 @@ impl Progress {
 
     /// Prints a line that stays.
     pub(super) fn note(&mut self, text: &str) {
+        self.line.clear();
         // If standard error is closed, the output and the exit code remain.
-        let clear = if std::mem::take(&mut self.drawn) { CLEAR } else { "" };
-        let _ = writeln!(io::stderr(), "{clear}{}", without_commands(text));
+        let _ = writeln!(io::stderr(), "{}", without_commands(text));
     }
 
     fn draw(&mut self, lines: &[Line], now: Instant) {
@@ -100,16 +103,7 @@ impl Progress {
         };
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(WIDTH, |(width, _)| width.0.into());
         let line = format!("[{elapsed}] {others}{}: {}", first.target, first.what);
-        self.drawn = true;
-        let _ = write!(io::stderr(), "{CLEAR}{}", cut(&without_commands(&line), width.saturating_sub(1)));
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.drawn {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
+        self.line.draw(&cut(&without_commands(&line), width.saturating_sub(1)));
     }
 }
 
@@ -120,7 +114,7 @@ mod tests {
     #[test]
     fn limits_how_often_a_target_gets_a_line_in_a_pipe() {
         let now = Instant::now();
-        let mut progress = Progress { is_terminal: false, begun: now, printed: HashMap::new(), drawn: false };
+        let mut progress = Progress { is_terminal: false, ..Progress::new(now) };
         let line = |what: &str, is_done| Line {
             target: "deployment/cart".to_owned(),
             what: what.to_owned(),

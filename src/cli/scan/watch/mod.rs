@@ -113,14 +113,14 @@ impl Run<'_> {
                 if self.pods.is_synced() && !is_checked {
                     is_checked = true;
                     // A namespace that does not exist must not pass as healthy.
-                    let namespaces = self.pods.namespaces().clone();
+                    let namespaces = self.pods.filter.namespaces.clone();
                     select! {
                         checked = check_namespaces_exist(self.source, &namespaces) => checked?,
                         () = signals.next() => break,
                     }
                 }
                 let time = self.clock.now();
-                self.pods.set_now(time);
+                self.pods.now = time;
                 self.pods.view.compact(time, now);
                 self.pods.judge();
                 // The watches show later events; this lists the earlier ones.
@@ -164,7 +164,7 @@ impl Run<'_> {
     fn apply(&mut self, update: Update) {
         match update {
             Update::Pod(index, update) => {
-                self.pods.set_now(self.clock.now());
+                self.pods.now = self.clock.now();
                 self.pods.apply(index, update);
             }
             Update::Event(WatchUpdate::Applied(event)) => self.pods.view.add_event(event),

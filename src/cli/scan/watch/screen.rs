@@ -155,7 +155,7 @@ impl Screen {
         }
         let rows = rows(&pods.problems);
         let before = self.last.take().map(|(state, _)| state.rows).unwrap_or_default();
-        for line in changes(&before, &rows, pods.now()) {
+        for line in changes(&before, &rows, pods.now) {
             writeln!(out, "{line}")?;
         }
         out.flush()?;
@@ -179,12 +179,12 @@ impl Screen {
         if is_due {
             let layout = Layout {
                 contexts: false,
-                namespaces: pods.namespaces().single().is_none(),
+                namespaces: pods.filter.namespaces.single().is_none(),
                 wide: self.wide,
                 width: Some(width),
             };
             let all =
-                table::Pods { context: "", problems: &pods.problems, now: pods.now(), sentence: table::Pods::plain() };
+                table::Pods { context: "", problems: &pods.problems, now: pods.now, sentence: table::Pods::plain() };
             let table = if shown.is_synced { table::pods([all].into_iter(), layout) } else { String::new() };
             let text = fitted(&state.header, &table, !state.rows.is_empty(), width, height);
             // A stream without colours would remove this as well.
@@ -205,15 +205,14 @@ fn header(pods: &Collector, shown: &Shown, notes: &[String]) -> Vec<String> {
     match (shown.is_synced, pods.problems.len()) {
         (false, _) => header.push("The pods are being read.".to_owned()),
         (true, 0) if !is_known => header.push("It is not known whether pods have problems.".to_owned()),
-        (true, problems) => header.push(summary(&pods.namespaces().place(), pods.pods, problems, None, 0)),
+        (true, problems) => header.push(summary(&pods.filter.namespaces.place(), pods.pods, problems, None, 0)),
     }
     header.extend(shown.outage.clone());
-    if pods.undecodable > 0 {
-        let unjudged = counted(pods.undecodable, "pod");
-        header.push(match pods.lacks_room {
-            true => format!("left out {unjudged} that may have problems"),
-            false => format!("cannot decode {unjudged}"),
-        });
+    if pods.undecodable > pods.without_room {
+        header.push(format!("cannot decode {}", counted(pods.undecodable - pods.without_room, "pod")));
+    }
+    if pods.without_room > 0 {
+        header.push(format!("left out {} that may have problems", counted(pods.without_room, "pod")));
     }
     if shown.is_synced && pods.unjudged > 0 {
         header.push(match pods.unjudged {
