@@ -1,18 +1,22 @@
 //! What the flags of several commands share.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 
 use crate::{
     api::{GoDuration, ParseDurationError, is_object_name},
     clock::ClusterClock,
+    logs::LogPolicy,
 };
 
 use super::{
     Failure,
     connect::{Cluster, ConnectionFlags, Retries, connect},
 };
+
+/// The bytes of a log that are shown, at most.
+const LOG_BYTES: u32 = 16 * 1024;
 
 /// Parses a duration such as `90s` or `1h30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, ParseDurationError> {
@@ -28,7 +32,7 @@ pub(super) struct ObjectFlags {
 
     /// How many lines of a log to print, the last ones
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
-    pub(super) log_lines: u32,
+    log_lines: u32,
 
     #[command(flatten)]
     connection: ConnectionFlags,
@@ -43,6 +47,11 @@ pub(super) struct ConnectedNamespace {
 }
 
 impl ObjectFlags {
+    pub(super) fn log_policy(&self) -> Arc<LogPolicy> {
+        let (redact, redact_patterns) = (true, Vec::new());
+        Arc::new(LogPolicy { tail_lines: self.log_lines, max_bytes: LOG_BYTES, redact, redact_patterns })
+    }
+
     /// Connects to the cluster. No request is sent yet.
     pub(super) async fn connect(&self, retries: Retries) -> Result<ConnectedNamespace, Failure> {
         let mut cluster = connect(&self.connection, retries).await?;

@@ -25,8 +25,9 @@ pub(crate) struct Explanation {
     pub(crate) not_read: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) enum State {
+    #[default]
     Healthy,
     /// A Job that is not complete, but whose pods are healthy so far.
     #[serde(rename = "Healthy")]
@@ -38,7 +39,7 @@ pub(crate) enum State {
     Unknown,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodPart {
     pub(crate) name: String,

@@ -101,7 +101,7 @@ async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<
     let ConnectedNamespace { cluster, clock, namespace } = connected;
     let (kind, name) = &flags.target;
     let target = format!("{}/{name}", kind.singular());
-    let reader = Reader::new(&cluster.client, namespace, clock.now(), flags.objects.log_lines);
+    let reader = Reader::new(&cluster.client, namespace, clock.now(), flags.objects.log_policy());
     let (state, workload, pods) = match kind {
         Kind::CronJob => {
             let FoundCronJob { newest, what } = read_cron_job(cluster, namespace, name).await?;

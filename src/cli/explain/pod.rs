@@ -1,6 +1,6 @@
 //! Explains one pod.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use arcstr::ArcStr;
 use futures::future::join_all;
@@ -10,11 +10,11 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::{
-    api::{Cause, LogSource},
+    api::LogSource,
     cli::live::ClusterView,
     diagnosis::{ContainerFinding, Finding, Health, Thresholds, assess, kubectl_status, owner},
-    facts::{self, Question},
-    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
+    facts::{self, Answer, Question},
+    logs::{LogPlan, LogReader, LogRequest, ReadLimits, Tail},
     pods::Pod,
     render::safe::{clean, printable},
     report::{PodFinding, in_full},
@@ -26,7 +26,6 @@ use super::{
     explanation::{NodePart, PodPart, State},
     objects::{self, references},
     reader::{Read, Reader, TIMEOUT},
-    workload::add_port_holders,
 };
 
 /// A pod as it was read.
@@ -63,8 +62,6 @@ pub(super) struct ExplainedPod {
     pub(super) finding: Option<Finding>,
 }
 
-/// The bytes of a log that are shown, at most.
-const LOG_BYTES: u32 = 16 * 1024;
 /// How many logs of a pod are read.
 const LOGS: usize = 4;
 /// How many claims of a pod that is not scheduled are looked at.
@@ -81,14 +78,24 @@ pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<
     (events, more)
 }
 
-/// Reads what verdicts have needed to see why no node takes a pod. Returns whether there was anything to read. A right that is
-/// missing is not noted: the scheduler's words remain.
+/// Reads what verdicts have needed to see why no node takes a pod. Returns whether there was anything to read. That nodes or
+/// claims may not be read is not noted: the scheduler's words remain.
 pub(super) async fn read_placement(reader: &Reader<'_>, view: &mut ClusterView) -> bool {
     let mut is_any = false;
-    while let Some(question) = view.next_question(|own| matches!(own, Question::Nodes | Question::Claim { .. })) {
+    let is_placement =
+        |own: &Question| matches!(own, Question::Nodes | Question::Claim { .. } | Question::PortHolders(_));
+    while let Some(question) = view.next_question(is_placement) {
         is_any = true;
         let Ok((_permit, _)) = reader.begin().await else { break };
         let (answer, _) = facts::read(reader.client(), &question, TIMEOUT).await;
+        let why = match &answer {
+            Answer::Denied(_) => Some(format!("not allowed: list pods in {}", reader.namespace)),
+            Answer::Unavailable => Some("the API server did not answer".to_owned()),
+            Answer::Read(_) | Answer::Gone => None,
+        };
+        if let (Question::PortHolders(namespace), Some(why)) = (&question, why) {
+            reader.not_read(&format!("the other pods of {namespace}"), &why);
+        }
         view.answered(&question, answer);
     }
     is_any
@@ -106,10 +113,6 @@ pub(super) async fn explain(
     let watched = |event: &ApiEvent| serde_json::from_value(serde_json::to_value(event).ok()?).ok();
     all_events.iter().filter_map(watched).for_each(|event| view.add_event(event));
     let mut verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
-    if matches!(&verdict.health, Health::Problem(finding) if finding.explanation.cause == Cause::PortConflict) {
-        add_port_holders(reader, view).await;
-        verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
-    }
     if read_placement(reader, view).await {
         verdict = assess(&pod, &view.as_known(), &Thresholds::default(), now);
     }
@@ -200,26 +203,17 @@ fn healthy_since(pod: &Pod, state: State) -> Option<Timestamp> {
 
 /// The logs of the containers in trouble, by container.
 async fn logs(reader: &Reader<'_>, pod: &Pod, finding: &Finding) -> HashMap<ArcStr, Tail> {
-    let policy =
-        LogPolicy { tail_lines: reader.log_lines, max_bytes: LOG_BYTES, redact: true, redact_patterns: Vec::new() };
-    let policy = Arc::new(policy);
     let reads = LogReader::new(reader.client().clone(), ReadLimits::default());
     let tails = finding
         .containers
         .iter()
         .take(LOGS)
-        .map(async |container| (container.name.clone(), log(reader, &reads, pod, container, &policy).await));
+        .map(async |container| (container.name.clone(), log(reader, &reads, pod, container).await));
     join_all(tails).await.into_iter().collect()
 }
 
-async fn log(
-    reader: &Reader<'_>,
-    logs: &LogReader,
-    pod: &Pod,
-    container: &ContainerFinding,
-    policy: &Arc<LogPolicy>,
-) -> Tail {
-    let request = match LogRequest::plan(pod, container, policy) {
+async fn log(reader: &Reader<'_>, logs: &LogReader, pod: &Pod, container: &ContainerFinding) -> Tail {
+    let request = match LogRequest::plan(pod, container, &reader.log_policy) {
         LogPlan::Unavailable(tail) => return tail,
         LogPlan::Read(request) => request,
     };

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,6 +25,7 @@ use tokio::{
 use crate::{
     api::{Cause, is_object_name},
     cli::near::NearNames,
+    logs::LogPolicy,
     render::safe::printable,
     watch::read_body,
 };
@@ -46,8 +48,7 @@ pub(super) struct Reader<'a> {
     pub(super) namespace: &'a str,
     /// The time of the API server.
     pub(super) now: Timestamp,
-    /// How many lines of a log are read.
-    pub(super) log_lines: u32,
+    pub(super) log_policy: Arc<LogPolicy>,
     deadline: Instant,
     permits: Semaphore,
     requests: Cell<usize>,
@@ -105,12 +106,12 @@ impl<T> Read<T> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(client: &'a Client, namespace: &'a str, now: Timestamp, log_lines: u32) -> Self {
+    pub(super) fn new(client: &'a Client, namespace: &'a str, now: Timestamp, log_policy: Arc<LogPolicy>) -> Self {
         Self {
             client,
             namespace,
             now,
-            log_lines,
+            log_policy,
             deadline: Instant::now() + TOTAL,
             permits: Semaphore::new(CONCURRENT),
             // The object itself was read before.
@@ -262,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn begins_no_more_requests_than_may_be_under_way() {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
-        let reader = Reader::new(&client, "shop", Timestamp::UNIX_EPOCH, 20);
+        let reader = Reader::new(&client, "shop", Timestamp::UNIX_EPOCH, Arc::default());
         let mut begun = Vec::new();
         for _ in 0..CONCURRENT {
             begun.push(reader.begin().await.unwrap());

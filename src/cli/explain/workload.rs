@@ -30,7 +30,7 @@ use super::{
     objects,
     reader::Reader,
 };
-pub(super) use read::{FoundCronJob, add_port_holders, gather, of_pod, read_cron_job, siblings};
+pub(super) use read::{FoundCronJob, gather, of_pod, read_cron_job, siblings};
 
 /// A workload with its pods.
 pub(super) struct Gathered {

@@ -15,7 +15,7 @@ use super::{
     facts::{Facts, Gone, refusal},
     newest::{Newest, Revision, Youngest},
     observed::{Observed, after},
-    outlook::{Assessment, Fate, Limits, Outlook, Trouble, assess, severity},
+    outlook::{Assessment, Check, Fate, Limits, Outlook, Trouble, assess, severity},
     target::{Kind, Target},
     workload::{Progress, Workload},
 };
@@ -57,29 +57,31 @@ impl Decision {
     }
 }
 
-pub(super) fn decide(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
+pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     match facts.gone {
         Some(Gone::Deleted(why)) => return Decision::waiting(why).failed("Deleted", why),
         Some(Gone::Unseen(why)) => return Decision { state: State::Unknowable, ..Decision::waiting(why) },
         None => {}
     }
     match (facts.target, facts.workload) {
-        (Target::Named(Kind::Pod, _) | Target::Selected(_), _) => decide_pods(facts, limits, now),
-        (Target::Named(..), Some(workload)) => decide_workload(facts, workload, limits, now),
+        (Target::Named(Kind::Pod, _) | Target::Selected(_), _) => decide_pods(facts),
+        (Target::Named(..), Some(workload)) => decide_workload(*facts, workload),
         (Target::Named(..), None) => Decision::waiting("not read yet"),
     }
 }
 
-fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: Timestamp) -> Decision {
+fn decide_workload(mut facts: Facts<'_>, workload: &Workload) -> Decision {
+    let Limits { stable, .. } = &mut facts.check.limits;
+    *stable = (*stable).max(workload.min_ready());
+    let facts = &facts;
     let progress = workload.progress();
     if let Progress::Unobserved(what) = progress {
         return Decision::waiting(what);
     }
     let newest = Newest::of(workload, facts.revisions.iter().copied());
-    let limits = Limits { stable: limits.stable.max(workload.min_ready()), ..limits };
     let fate = if workload.kind() == Kind::Job { Fate::Retried } else { Fate::Replaced };
     let pods = facts.pods.iter().copied().filter(|observed| newest.includes(&observed.pod));
-    let decision = with_troubles(facts, pods.map(|observed| (observed, fate)), limits, now);
+    let decision = with_troubles(facts, pods.map(|observed| (observed, fate)));
     match progress {
         Progress::Unobserved(what) => Decision { what: what.to_owned(), ..decision },
         Progress::Unknowable(what) => {
@@ -88,7 +90,7 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
         }
         Progress::Failed { .. } if newest == Newest::Unlisted => Decision { what: UNLISTED.to_owned(), ..decision },
         Progress::Failed { message, .. }
-            if is_of_other_revision(facts, &newest, &message) && now < deadline(facts, workload) =>
+            if is_of_other_revision(facts, &newest, &message) && facts.check.now < deadline(facts, workload) =>
         {
             let what = "it exceeded the progress deadline with another revision".to_owned();
             Decision { what, recheck: earlier(decision.recheck, Some(deadline(facts, workload))), ..decision }
@@ -113,11 +115,11 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
                 let what = format!("{what}, but only {existing} of the pods of its newest revision exist");
                 return Decision { what, ..decision };
             }
-            done_unless_troubled(facts, Decision { what, ..decision }, &pods, limits, now)
+            done_unless_troubled(facts, Decision { what, ..decision }, &pods)
         }
         Progress::Waiting(what) => {
-            let decision = held_up(facts, workload, &newest, limits, now, Decision { what, ..decision });
-            match refusal(facts, workload, &newest, limits, now) {
+            let decision = held_up(facts, workload, &newest, Decision { what, ..decision });
+            match refusal(facts, workload, &newest) {
                 Some((Outlook::Hopeless, cause, sentence)) if !is_failed(&decision) => {
                     decision.failed(cause.as_str(), format!("its pods cannot be created: {sentence}"))
                 }
@@ -135,7 +137,7 @@ fn decide_workload(facts: &Facts<'_>, workload: &Workload, limits: Limits, now: 
     }
 }
 
-fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
+fn decide_pods(facts: &Facts<'_>) -> Decision {
     let is_named = matches!(facts.target, Target::Named(..));
     let youngest = Youngest::of(facts.pods.iter().map(|observed| &observed.pod));
     let fate = |pod: &Pod| match &pod.controller {
@@ -157,8 +159,7 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
         .filter(|Observed { pod, .. }| pod.deletion.is_none() && (is_named || !pod.ignored))
         .filter(|Observed { pod, .. }| pod.phase != "Failed" || !is_left(pod))
         .collect();
-    let decision =
-        with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))), limits, now);
+    let decision = with_troubles(facts, facts.pods.iter().map(|observed| (*observed, fate(&observed.pod))));
     let is_ready = |pod: &Pod| pod.phase == "Succeeded" || pod.is_true("Ready");
     let ready = counting.iter().filter(|observed| is_ready(&observed.pod)).count();
     if counting.is_empty() {
@@ -175,7 +176,7 @@ fn decide_pods(facts: &Facts<'_>, limits: Limits, now: Timestamp) -> Decision {
     }
     if ready == counting.len() {
         let what = format!("{} ready or succeeded", counted(counting.len(), "pod"));
-        return done_unless_troubled(facts, Decision { what, ..decision }, &counting, limits, now);
+        return done_unless_troubled(facts, Decision { what, ..decision }, &counting);
     }
     Decision { what: format!("{ready} of {} ready", counted(counting.len(), "pod")), ..decision }
 }
@@ -211,18 +212,11 @@ fn is_of_other_revision(facts: &Facts<'_>, newest: &Newest, message: &str) -> bo
 
 /// Until when a Deployment may make no progress, as far as the wait can see.
 fn deadline(facts: &Facts<'_>, workload: &Workload) -> Timestamp {
-    after(facts.progressed.unwrap_or(facts.begun.at), workload.progress_deadline())
+    after(facts.progressed.unwrap_or(facts.check.begun), workload.progress_deadline())
 }
 
 /// A StatefulSet updates no further pod while one of an earlier revision is not ready, so this one is shown.
-fn held_up(
-    facts: &Facts<'_>,
-    workload: &Workload,
-    newest: &Newest,
-    limits: Limits,
-    now: Timestamp,
-    decision: Decision,
-) -> Decision {
+fn held_up(facts: &Facts<'_>, workload: &Workload, newest: &Newest, decision: Decision) -> Decision {
     if workload.kind() != Kind::StatefulSet || decision.troubles.iter().any(Trouble::is_open) {
         return decision;
     }
@@ -232,7 +226,7 @@ fn held_up(
     };
     let earlier_pods = facts.pods.iter().filter(|observed| is_earlier(&observed.pod));
     let world = facts.world();
-    let assess = |observed: &&Observed| assess(observed, &world, Fate::Replaced, facts.begun, limits, now).trouble;
+    let assess = |observed: &&Observed| assess(observed, &world, Fate::Replaced, facts.check).trouble;
     let mut troubles = earlier_pods.filter_map(assess);
     let trouble = troubles.next().map(|trouble| Trouble { outlook: Outlook::MayMend, ..trouble });
     let sentence = workload.held_up(facts.pods.iter().map(|observed| &observed.pod));
@@ -244,13 +238,8 @@ fn held_up(
 }
 
 /// Done once all of `pods` are healthy and have been ready for long enough.
-fn done_unless_troubled(
-    facts: &Facts<'_>,
-    decision: Decision,
-    pods: &[&Observed],
-    limits: Limits,
-    now: Timestamp,
-) -> Decision {
+fn done_unless_troubled(facts: &Facts<'_>, decision: Decision, pods: &[&Observed]) -> Decision {
+    let Check { limits, now, .. } = facts.check;
     if is_failed(&decision) {
         return decision;
     }
@@ -286,16 +275,11 @@ fn done_unless_troubled(
 }
 
 /// Waiting, or failed because of the trouble of a pod.
-fn with_troubles<'a>(
-    facts: &Facts<'_>,
-    pods: impl Iterator<Item = (&'a Observed, Fate)>,
-    limits: Limits,
-    now: Timestamp,
-) -> Decision {
+fn with_troubles<'a>(facts: &Facts<'_>, pods: impl Iterator<Item = (&'a Observed, Fate)>) -> Decision {
     let (mut troubles, mut recheck) = (Vec::new(), None);
     let world = facts.world();
     for (observed, fate) in pods.filter(|(observed, _)| observed.pod.deletion.is_none() && !observed.pod.ignored) {
-        let Assessment { trouble, recheck: due } = assess(observed, &world, fate, facts.begun, limits, now);
+        let Assessment { trouble, recheck: due } = assess(observed, &world, fate, facts.check);
         recheck = earlier(recheck, due);
         troubles.extend(trouble);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arcstr::ArcStr;
 use kube::Client;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,17 +17,7 @@ use crate::{
 
 use super::outlook::Trouble;
 
-/// The bytes of a log that are shown, at most.
-const LOG_BYTES: u32 = 16 * 1024;
-
 const LATE: &str = "reading logs took too long";
-
-/// The end of the log that explains a trouble.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Log {
-    pub(super) container: String,
-    pub(super) tail: Tail,
-}
 
 /// Reads logs with the rights of the caller, cleans them and masks credentials.
 pub(super) struct Logs {
@@ -37,20 +28,18 @@ pub(super) struct Logs {
 }
 
 impl Logs {
-    pub(super) fn new(client: Client, lines: u32, deadline: Instant) -> Self {
-        let policy = LogPolicy { tail_lines: lines, max_bytes: LOG_BYTES, redact: true, redact_patterns: Vec::new() };
-        Self { reader: LogReader::new(client, ReadLimits::default()), deadline, policy: Arc::new(policy) }
+    pub(super) fn new(client: Client, policy: Arc<LogPolicy>, deadline: Instant) -> Self {
+        Self { reader: LogReader::new(client, ReadLimits::default()), deadline, policy }
     }
 
-    /// The log of the container that causes the trouble; none if the container never started.
-    pub(super) async fn read(&self, trouble: &Trouble) -> Option<Log> {
+    /// The container that causes the trouble, and its log; none if the container never started.
+    pub(super) async fn read(&self, trouble: &Trouble) -> Option<(ArcStr, Tail)> {
         let Trouble { pod, finding, .. } = trouble;
         let own = finding.containers.iter().find(|container| container.name == finding.container.as_str());
         let container = own.or(finding.containers.first())?;
         let LogPlan::Read(request) = LogRequest::plan(pod, container, &self.policy) else { return None };
         let tail = timeout_at(self.deadline, self.reader.tail(&request)).await;
-        let tail = tail.unwrap_or_else(|_| Tail::unavailable(LATE));
-        Some(Log { container: container.name.to_string(), tail })
+        Some((container.name.clone(), tail.unwrap_or_else(|_| Tail::unavailable(LATE))))
     }
 }
 
@@ -75,11 +64,11 @@ pub(super) fn shown(
     trouble: &Trouble,
     alike: usize,
     hint: String,
-    log: Option<&Log>,
+    log: Option<(ArcStr, Tail)>,
 ) -> Option<(Incident, PodProblem)> {
     let Trouble { pod, finding, .. } = trouble;
     let tail = |_: &Pod, container: &ContainerFinding| {
-        log.filter(|log| log.container == *container.name).map(|log| log.tail.clone())
+        log.as_ref().filter(|(name, _)| *name == container.name).map(|(_, tail)| tail.clone())
     };
     let (incidents, pods) = in_full(&[PodFinding { pod, finding }], &|_| None, &tail);
     let (incident, pod) = incidents.into_iter().next().zip(pods.into_iter().next())?;

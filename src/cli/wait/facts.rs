@@ -16,7 +16,7 @@ use crate::{
 use super::{
     newest::{Newest, Revision},
     observed::{Observed, after},
-    outlook::{Begun, Limits, Outlook, patience, persists},
+    outlook::{Check, Outlook, persists},
     target::{Kind, Target},
     workload::Workload,
 };
@@ -25,6 +25,7 @@ use super::{
 const SLOWEST_ATTEMPT: Duration = Duration::from_secs(1000);
 
 /// What is known about a target.
+#[derive(Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) target: &'a Target,
     /// Absent if pods are waited for.
@@ -37,7 +38,7 @@ pub(super) struct Facts<'a> {
     pub(super) unreadable: &'a [&'a str],
     /// What verdicts about the pods depend on besides them.
     pub(super) view: &'a ClusterView,
-    pub(super) begun: Begun,
+    pub(super) check: Check,
     /// When the numbers in the workload's status last changed, or a pod was gone, as far as this was seen.
     pub(super) progressed: Option<Timestamp>,
 }
@@ -69,13 +70,8 @@ pub(super) enum Gone {
 ///
 /// A quota may refuse the additional pod of a rollout until an old one has ended, so only the time counts in which nothing
 /// shows that there may be room: the rollout makes no progress, no pod of it is terminating, and the refusals stay the same.
-pub(super) fn refusal(
-    facts: &Facts<'_>,
-    workload: &Workload,
-    newest: &Newest,
-    limits: Limits,
-    now: Timestamp,
-) -> Option<(Outlook, Cause, String)> {
+pub(super) fn refusal(facts: &Facts<'_>, workload: &Workload, newest: &Newest) -> Option<(Outlook, Cause, String)> {
+    let (Check { begun, is_single, now, .. }, grace) = (facts.check, facts.check.limits.grace);
     let events = newest.creator().map(|uid| facts.view.refusals(uid)).unwrap_or_default();
     let latest = events.iter().filter(|event| event.last.is_some()).max_by_key(|event| event.last);
     let progressed = facts.progressed;
@@ -87,8 +83,8 @@ pub(super) fn refusal(
         // The status of the others does not show it. An event from before the wait may be about an earlier rollout. A single
         // check sees no further attempt, so it counts the last one.
         (None, Some(event)) if workload.kind() != Kind::Deployment => {
-            let earlier = if facts.begun.is_single_check { SLOWEST_ATTEMPT } else { Duration::ZERO };
-            let oldest = facts.begun.at.saturating_sub(earlier).unwrap_or(Timestamp::MIN);
+            let earlier = if is_single { SLOWEST_ATTEMPT } else { Duration::ZERO };
+            let oldest = begun.saturating_sub(earlier).unwrap_or(Timestamp::MIN);
             let is_repaired = facts.pods.iter().any(|observed| observed.pod.created > event.last);
             let is_new = event.last > progressed && event.last >= Some(oldest) && !is_repaired;
             (event.text(), event.first, event.last.filter(|_| is_new), false)
@@ -109,15 +105,15 @@ pub(super) fn refusal(
         return Some((Outlook::MayMend, cause, sentence));
     }
     // What refused them before the wait may have been repaired just before.
-    let begun = Some(facts.begun.at).filter(|_| !facts.begun.is_single_check);
+    let begun = Some(begun).filter(|_| !is_single);
     let start = first.max(progressed).max(changed(&events, &sentence)).max(begun).unwrap_or(now).min(now);
-    let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, limits.grace) < begun);
+    let is_older = first.zip(begun).is_some_and(|(first, begun)| after(first, grace) < begun);
     // Controllers double the pause between two attempts, so the next one may be as far away as the first one.
     let pause = first.and_then(|first| start.duration_since(first).try_into().ok()).unwrap_or_default();
-    let patience = patience(is_older, facts.begun, limits).max(limits.grace.saturating_add(pause));
-    let outlook = match persists(start, last, limits.grace, patience, now) {
+    let patience = facts.check.patience(is_older).max(grace.saturating_add(pause));
+    let outlook = match persists(start, last, grace, patience, now) {
         // Only another attempt shows that it is still refused.
-        Outlook::Hopeless if !is_current && last < Some(after(start, limits.grace)) => Outlook::MayMend,
+        Outlook::Hopeless if !is_current && last < Some(after(start, grace)) => Outlook::MayMend,
         outlook => outlook,
     };
     Some((outlook, cause, sentence))

@@ -143,8 +143,8 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
     let ConnectedNamespace { cluster, clock, namespace } = flags.objects.connect(Retries::AtTheCaller).await?;
     let WaitFlags { grace, crash_grace, restarts, stable, .. } = flags;
     let limits = Limits { grace, crash_grace, restarts, stable };
-    let waiter =
-        Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_lines: flags.objects.log_lines };
+    let log_policy = flags.objects.log_policy();
+    let waiter = Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_policy };
     let outcomes = waiter.wait_for(targets, flags.timeout).await?;
     let format = match flags.output {
         Output::Text => Format::Text { log_lines: usize::MAX },

@@ -32,12 +32,15 @@ pub(super) struct Limits {
     pub(super) stable: Duration,
 }
 
-/// When the wait began.
+/// One look at the targets of a wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub(super) at: Timestamp,
+pub(super) struct Check {
+    pub(super) limits: Limits,
+    /// When the wait began.
+    pub(super) begun: Timestamp,
     /// Whether everything is checked only once. Then what has failed before counts, because nothing follows.
-    pub(super) is_single_check: bool,
+    pub(super) is_single: bool,
+    pub(super) now: Timestamp,
 }
 
 /// Whether a trouble can mend itself. In the order of severity.
@@ -106,22 +109,15 @@ fn thresholds() -> Thresholds {
 /// How long a container that has failed before must run until a wait may end, so that the pauses of a crash loop do not pass
 /// as success. One that is OOM-killed a minute after each start is not healthy ten seconds after the next one: it must
 /// outlive its longest run, and be stable then.
-fn required_run(observed: &Observed, limits: Limits, now: Timestamp) -> Duration {
+fn required_run(observed: &Observed, check: Check) -> Duration {
     let shortest = Duration::from_secs(10);
-    shortest.max(observed.required_run(limits.stable, now))
+    shortest.max(observed.required_run(check.limits.stable, check.now))
 }
 
-pub(super) fn assess(
-    observed: &Observed,
-    world: &impl World,
-    fate: Fate,
-    begun: Begun,
-    limits: Limits,
-    now: Timestamp,
-) -> Assessment {
-    let pod = &observed.pod;
+pub(super) fn assess(observed: &Observed, world: &impl World, fate: Fate, check: Check) -> Assessment {
+    let (pod, now) = (&observed.pod, check.now);
     let verdict = diagnosis::assess(pod, world, &thresholds(), now);
-    let until_stable = Thresholds { restarted: required_run(observed, limits, now), ..thresholds() };
+    let until_stable = Thresholds { restarted: required_run(observed, check), ..thresholds() };
     let stable = diagnosis::assess(pod, world, &until_stable, now);
     let mut recheck = verdict.recheck.into_iter().chain(stable.recheck).min();
     let is_mended = stable.health == Health::Healthy;
@@ -133,8 +129,7 @@ pub(super) fn assess(
         let trouble = Trouble { pod: pod.clone(), finding: *finding, outlook: Outlook::Mended };
         return Assessment { trouble: Some(trouble), recheck };
     }
-    let outdated_before = outdated_before(pod, begun, limits);
-    let view = View { observed, events: &world.events(pod), fate, outdated_before, begun, limits, now };
+    let view = View { observed, events: &world.events(pod), fate, outdated_before: check.outdated_before(pod), check };
     let mut outlook = view.outlook(finding.kind, &finding.container, finding.since, &finding.explanation);
     let others =
         finding.others.iter().map(|other| view.outlook(other.kind, &other.container, other.since, &other.explanation));
@@ -179,22 +174,25 @@ pub(super) fn persists(
     }
 }
 
-/// How long to wait for another attempt. If the first one precedes the wait, the next may be a whole back-off away. A single
-/// check sees no other attempt.
-pub(super) fn patience(is_older_than_wait: bool, begun: Begun, limits: Limits) -> Duration {
-    if begun.is_single_check {
-        return limits.grace;
+impl Check {
+    /// How long to wait for another attempt. If the first one precedes the wait, the next may be a whole back-off away. A single
+    /// check sees no other attempt.
+    pub(super) fn patience(&self, is_older_than_wait: bool) -> Duration {
+        let grace = self.limits.grace;
+        match (self.is_single, is_older_than_wait) {
+            (true, _) => grace,
+            (false, true) => grace.saturating_mul(2).max(LONGEST_BACK_OFF),
+            (false, false) => grace.saturating_mul(2),
+        }
     }
-    let patience = limits.grace.saturating_mul(2);
-    if is_older_than_wait { patience.max(LONGEST_BACK_OFF) } else { patience }
-}
 
-/// The time before which nothing that has failed proves anything. What an older pod needs may have been repaired just
-/// before the wait, and its next attempt may be minutes away. A pod that is created about when the wait begins fails for a
-/// reason of the present.
-fn outdated_before(pod: &Pod, begun: Begun, limits: Limits) -> Option<Timestamp> {
-    let is_older = pod.created.is_some_and(|created| after(created, limits.grace) < begun.at);
-    (is_older && !begun.is_single_check).then_some(begun.at)
+    /// The time before which nothing that has failed proves anything. What an older pod needs may have been repaired just
+    /// before the wait, and its next attempt may be minutes away. A pod that is created about when the wait begins fails for a
+    /// reason of the present.
+    fn outdated_before(&self, pod: &Pod) -> Option<Timestamp> {
+        let is_older = pod.created.is_some_and(|created| after(created, self.limits.grace) < self.begun);
+        (is_older && !self.is_single).then_some(self.begun)
+    }
 }
 
 struct View<'a> {
@@ -202,9 +200,7 @@ struct View<'a> {
     events: &'a [Event],
     fate: Fate,
     outdated_before: Option<Timestamp>,
-    begun: Begun,
-    limits: Limits,
-    now: Timestamp,
+    check: Check,
 }
 
 impl View<'_> {
@@ -215,7 +211,7 @@ impl View<'_> {
         };
         let is_missing = matches!(explanation.cause, ConfigMapMissing | SecretMissing | KeyMissing);
         // A wait sees when something begins to be missing. A single check has only the times in the pod.
-        let shown = self.begun.is_single_check.then_some(since);
+        let shown = self.check.is_single.then_some(since);
         match kind {
             _ if self.fate == Fate::Superseded => Outlook::MayMend,
             // The image and the command are part of the pod, which never changes.
@@ -269,19 +265,19 @@ impl View<'_> {
             Some(waiting) => {
                 latest.and_then(|event| event.first).map_or(waiting.since, |first| first.min(waiting.since))
             }
-            None => self.now,
+            None => self.check.now,
         });
-        let grace = self.limits.grace;
-        let start = Some(since.min(self.now)).max(self.outdated_before).unwrap_or(self.now);
+        let Check { limits, now, .. } = self.check;
+        let start = Some(since.min(now)).max(self.outdated_before).unwrap_or(now);
         let last = latest.and_then(|event| event.last).max(self.observed.last_pull(container));
         let is_older = self.outdated_before.is_some_and(|begun| since < begun);
-        persists(start, last, grace, patience(is_older, self.begun, self.limits), self.now)
+        persists(start, last, limits.grace, self.check.patience(is_older), now)
     }
 
     /// A container crashes in a loop if it has been restarted several times since it last ran for long, is not running, and
     /// was first started a while ago, as far as that is known. A container that a probe has killed may only be slow.
     fn crash(&self, container: &str, cause: Cause) -> Outlook {
-        let pod = &self.observed.pod;
+        let (pod, Check { limits, now, .. }) = (&self.observed.pod, self.check);
         let statuses = pod.init_statuses.iter().chain(&pod.statuses);
         let Some(status) = statuses.into_iter().find(|status| status.name == container) else {
             return Outlook::MayMend;
@@ -289,18 +285,18 @@ impl View<'_> {
         let may_be_slow = matches!(cause, Cause::LivenessProbe | Cause::StartupProbe)
             || cause == Cause::Signal && self.has_killing_probe(container);
         let restarts = status.restarts.saturating_sub(self.observed.earlier_restarts(container));
-        let is_loop = restarts >= self.limits.restarts && status.state.running.is_none() && !was_long(status);
+        let is_loop = restarts >= limits.restarts && status.state.running.is_none() && !was_long(status);
         // What it needs may be up since its last crash.
         let is_outdated = last_crash(status) < self.outdated_before;
         if is_outdated || !is_loop || may_be_slow || self.fate == Fate::Retried || pod.phase == "Failed" {
             return Outlook::MayMend;
         }
-        let started = self.observed.first_start(container).unwrap_or(self.now).min(self.now);
+        let started = self.observed.first_start(container).unwrap_or(now).min(now);
         // A pod shows only its last two runs. A single check has not seen those before, so it counts from the pod's start.
-        let shown = pod.started.filter(|_| self.begun.is_single_check);
+        let shown = pod.started.filter(|_| self.check.is_single);
         let started = started.min(shown.unwrap_or(started));
-        match after(started, self.limits.crash_grace) {
-            end if end <= self.now => Outlook::Hopeless,
+        match after(started, limits.crash_grace) {
+            end if end <= now => Outlook::Hopeless,
             end => Outlook::HopelessAt(end),
         }
     }

@@ -1,6 +1,6 @@
 //! Watches the targets, and decides again after each change, until all are done, one has failed, or the time is over.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
@@ -14,6 +14,7 @@ use crate::{
     },
     clock::ClusterClock,
     diagnosis::Thresholds,
+    logs::LogPolicy,
     render::{
         document::{End, Fault, Outcome, message},
         safe::{clean, printable},
@@ -26,7 +27,7 @@ use super::{
     Cluster,
     decide::{Decision, State},
     evidence::{Logs, groups, shown},
-    outlook::{Begun, Limits},
+    outlook::{Check, Limits},
     progress::{Line, Progress},
     target::{Target, look_up},
     watches::{TargetState, Update, Updates, watch_namespace_events},
@@ -52,7 +53,7 @@ pub(super) struct Waiter<'a> {
     pub(super) clock: ClusterClock,
     pub(super) limits: Limits,
     pub(super) begun: Instant,
-    pub(super) log_lines: u32,
+    pub(super) log_policy: Arc<LogPolicy>,
 }
 
 /// Why a wait has ended.
@@ -76,9 +77,10 @@ impl Waiter<'_> {
             waited.push(Waited { name, state, decision, failing: None, is_confirmed: false, took });
         }
         watch_namespace_events(client, self.namespace, &mut updates);
+        let begun = self.clock.now();
         let mut run = Run {
             waiter: self,
-            begun_at: Begun { at: self.clock.now(), is_single_check: limit.is_zero() },
+            check: Check { limits: self.limits, begun, is_single: limit.is_zero(), now: begun },
             targets: waited,
             view: ClusterView::of(client.clone(), Thresholds::default().restarted, READ_JOB, READ_JOBS_AGAIN)
                 .of_workload(),
@@ -93,7 +95,7 @@ impl Waiter<'_> {
         }
         let waited = std::mem::take(&mut run.targets);
         drop(run);
-        let logs = Logs::new(client.clone(), self.log_lines, Instant::now() + LOG_TIME);
+        let logs = Logs::new(client.clone(), Arc::clone(&self.log_policy), Instant::now() + LOG_TIME);
         let mut near = NearNames::new(client.clone());
         let mut outcomes = Vec::new();
         for target in waited {
@@ -119,7 +121,7 @@ impl Waiter<'_> {
                 let log = if index < LOGS { logs.read(trouble).await } else { None };
                 let explanation = &trouble.finding.explanation;
                 let hint = near.hint(self.namespace, explanation.cause, &explanation.message).await;
-                let Some(shown) = shown(trouble, alike, hint, log.as_ref()) else { continue };
+                let Some(shown) = shown(trouble, alike, hint, log) else { continue };
                 if index == 0
                     && let End::Failed(fault) = &mut end
                 {
@@ -164,8 +166,8 @@ struct Waited {
 /// A wait under way.
 struct Run<'a> {
     waiter: &'a Waiter<'a>,
-    /// When it began, by the cluster's clock.
-    begun_at: Begun,
+    /// The last check, by the cluster's clock.
+    check: Check,
     targets: Vec<Waited>,
     view: ClusterView,
     are_events_denied: bool,
@@ -222,13 +224,13 @@ impl Run<'_> {
     }
 
     fn decide(&mut self, now: Instant) -> Result<(), Failure> {
-        let Self { waiter, begun_at, targets, view, .. } = self;
-        let wall = waiter.clock.now();
+        let Self { waiter, check, targets, view, .. } = self;
+        check.now = waiter.clock.now();
         targets.iter().for_each(|own| own.state.show_to(view));
         for Waited { name, state, decision, failing, is_confirmed, took } in targets {
             let was_done = decision.state == State::Done;
             *decision = match state.is_synced() {
-                true => state.decide(view, *begun_at, waiter.limits, wall),
+                true => state.decide(view, *check),
                 false => Decision::waiting(UNREAD),
             };
             if !state.is_current() && decision.state != State::Unknowable {

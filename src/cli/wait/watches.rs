@@ -30,7 +30,7 @@ use super::{
     facts::{Facts, Gone},
     newest::Revision,
     observed::Observed,
-    outlook::{Begun, Limits},
+    outlook::Check,
     target::{Kind, Target, Watched},
     workload::Workload,
 };
@@ -241,7 +241,7 @@ impl TargetState {
         denials.into_iter().find_map(|(resource, message)| Some((resource, message?)))
     }
 
-    pub(super) fn decide(&self, view: &ClusterView, begun: Begun, limits: Limits, now: Timestamp) -> Decision {
+    pub(super) fn decide(&self, view: &ClusterView, check: Check) -> Decision {
         let pods: Vec<&Observed> = match &self.succeeded {
             Some(pod) => vec![pod],
             None => self.pods.objects().filter_map(|entry| entry.as_deref().ok()).collect(),
@@ -257,10 +257,10 @@ impl TargetState {
             pods: &pods,
             unreadable: &unreadable,
             view,
-            begun,
+            check,
             progressed: self.progressed,
         };
-        decide(&facts, limits, now)
+        decide(&facts)
     }
 
     /// Like `kubectl rollout status`, a wait ends if its object is deleted, also if another one of this name follows.

@@ -70,17 +70,17 @@ pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> O
 /// Reads the revisions and the pods of a workload.
 pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workload) -> Gathered {
     let name = workload.metadata().name.clone().unwrap_or_default();
-    let what = format!("the pods of {name}");
+    let (what, view) = (format!("the pods of {name}"), ClusterView::default().of_workload());
     let Some(labels) = workload.selector().ok().filter(|labels| !labels.is_empty()) else {
         reader.not_read(&what, "its selector cannot be read");
-        return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view: ClusterView::default() };
+        return Gathered { workload, revisions: Vec::new(), pods: None, job: None, view };
     };
     let (revisions, page, job) = futures::join!(
         revisions(reader, &workload, &labels),
         pods(reader, &what, &labels, None),
         job(reader, &workload)
     );
-    let mut gathered = Gathered { workload, revisions, pods: None, job, view: ClusterView::default() };
+    let mut gathered = Gathered { workload, revisions, pods: None, job, view };
     if let Some((mut pods, _)) = page {
         pods.pods.retain(|pod| gathered.owns(pod));
         gathered.view.see_pods(&pods.pods, reader.now);
@@ -95,24 +95,10 @@ pub(in crate::cli::explain) async fn gather(reader: &Reader<'_>, workload: Workl
     gathered
 }
 
-/// Adds which pods of the namespace use ports of their nodes.
-pub(in crate::cli::explain) async fn add_port_holders(reader: &Reader<'_>, view: &mut ClusterView) {
-    let what = format!("the other pods of {}", reader.namespace);
-    let mut next = None;
-    for _ in 0..PAGES {
-        let Some((pods, token)) = self::pods(reader, &what, "", next).await else { return };
-        view.see_pods(&pods.pods, reader.now);
-        if token.is_none() {
-            return;
-        }
-        next = token;
-    }
-}
-
 /// What is known of the pods on which depends whether a pod was replaced whose workload is not read, for example a
 /// Rollout.
 pub(in crate::cli::explain) async fn siblings(reader: &Reader<'_>, pod: &Pod) -> ClusterView {
-    let mut view = ClusterView::default();
+    let mut view = ClusterView::default().of_workload();
     if pod.phase != "Failed" || replacing_owner(pod).is_none() {
         return view;
     }

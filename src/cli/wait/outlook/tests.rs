@@ -12,8 +12,10 @@ const LIMITS: Limits = Limits {
     stable: Duration::from_secs(10),
 };
 
-/// The wait is older than the pods.
-const BEGUN: Begun = Begun { at: Timestamp::UNIX_EPOCH, is_single_check: false };
+/// A wait that began at this time.
+fn check(begun: Timestamp) -> Check {
+    Check { limits: LIMITS, begun, is_single: false, now: now() }
+}
 
 fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
@@ -77,7 +79,7 @@ fn outlook_of(pod: &Pod, events: &[Event], fate: Fate) -> Outlook {
 }
 
 fn assessed(observed: &Observed, events: &[Event], fate: Fate) -> Outlook {
-    let assessment = assess(observed, &known(events), fate, BEGUN, LIMITS, now());
+    let assessment = assess(observed, &known(events), fate, check(Timestamp::UNIX_EPOCH));
     let outlook = assessment.trouble.as_ref().expect("a trouble").outlook;
     if let Outlook::HopelessAt(time) = outlook {
         assert!(time > now() && assessment.recheck.is_some_and(|recheck| recheck <= time), "{assessment:?}");
@@ -288,7 +290,7 @@ fn the_worst_container_decides() {
     other.state.waiting = Some(crate::pods::Waiting { reason: "InvalidImageName".into(), message: "no".into() });
     other.last = None;
     two.statuses.push(other);
-    let assessment = assess(&observed(&two), &known(&[]), Fate::Replaced, BEGUN, LIMITS, now());
+    let assessment = assess(&observed(&two), &known(&[]), Fate::Replaced, check(Timestamp::UNIX_EPOCH));
     let trouble = assessment.trouble.unwrap();
     assert_eq!((trouble.outlook, trouble.finding.container.as_str()), (Outlook::Hopeless, "proxy"));
 }
@@ -307,7 +309,7 @@ fn a_container_that_failed_must_outlive_its_longest_run() {
         let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
         pod_with(4000, status, json!({"/status/phase": "Running", "/status/conditions": ready}))
     };
-    let assessed = |observed: &Observed| assess(observed, &known(&[]), Fate::Replaced, BEGUN, LIMITS, now());
+    let assessed = |observed: &Observed| assess(observed, &known(&[]), Fate::Replaced, check(Timestamp::UNIX_EPOCH));
     for (failed_after, outlived) in [(0, 10), (5, 15), (60, 70), (300, 310), (599, 609), (600, 10), (3600, 10)] {
         let after = |seconds| assessed(&observed(&ready(status(failed_after, seconds))));
         let mended = after(outlived);
@@ -334,20 +336,16 @@ fn a_container_that_failed_must_outlive_its_longest_run() {
     assert_eq!((outlook(99), outlook(100)), (Some(Outlook::MayMend), Some(Outlook::Mended)));
 }
 
-/// A wait that began this many seconds ago.
-fn begun(seconds: i64) -> Begun {
-    Begun { at: now() - SignedDuration::from_secs(seconds), is_single_check: false }
-}
-
 /// What an old pod needs may have been repaired just before the wait, while it is in a back-off.
 #[test]
 fn what_failed_before_the_wait_must_fail_again() {
-    let decided = |observed: &Observed, events: &[Event], begun: Begun| {
-        let assessment = assess(observed, &known(events), Fate::Replaced, begun, LIMITS, now());
+    let decided = |observed: &Observed, events: &[Event], check: Check| {
+        let assessment = assess(observed, &known(events), Fate::Replaced, check);
         assessment.trouble.expect("a trouble").outlook
     };
     let old = |status: Value| Observed::new(pod(600, status), None, now());
-    let once = Begun { at: now(), is_single_check: true };
+    let begun = |seconds: i64| check(now() - SignedDuration::from_secs(seconds));
+    let once = Check { is_single: true, ..begun(0) };
 
     // It crashed 5 s ago.
     let crashing = old(crashed(9, 200, 1));

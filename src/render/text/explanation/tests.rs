@@ -32,22 +32,10 @@ fn pod(status: &str, state: State) -> PodPart {
         status: status.to_owned(),
         state,
         since: Some(at("11:55:00")),
-        since_at_latest: false,
-        until: None,
-        ignored: false,
         created: Some(at("10:00:00")),
         node: "node-7".to_owned(),
         owner: Some(Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }),
-        explanation: String::new(),
-        log_line: String::new(),
-        hint: String::new(),
-        also: Vec::new(),
-        problem: None,
-        containers: Vec::new(),
-        conditions: Vec::new(),
-        objects: Vec::new(),
-        node_state: None,
-        events: Events::default(),
+        ..PodPart::default()
     }
 }
 
@@ -111,9 +99,7 @@ fn explains_a_pod_with_a_problem() {
             before: "cart-4c8e".to_owned(),
             changes: vec!["image of app: cart:0 → cart:1".to_owned()],
         }),
-        missing_pods: None,
-        incidents: Vec::new(),
-        events: Events::default(),
+        ..WorkloadPart::default()
     };
     let pod = PodPart {
         explanation: "app was OOM-killed 90 s after its start, 7 restarts; limit 512Mi".to_owned(),
