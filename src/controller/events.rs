@@ -101,6 +101,9 @@ impl EventPublisher {
         if dropped > 0 {
             *self.dropped.entry(key.namespace.clone()).or_default() += dropped;
         }
+        if events.is_empty() {
+            return dropped;
+        }
         let (recorder, leadership) = (Arc::clone(&self.recorder), self.leadership.clone());
         let (reference, permits) = (reference(key, uid), Arc::clone(&self.permits));
         self.tasks.spawn(async move {
@@ -399,6 +402,19 @@ mod tests {
         long.reason = "é".repeat(2000);
         let event = incident_event(EventType::Warning, &long, Some(&"é".repeat(2000)), 3);
         assert!(event.note.unwrap().len() <= NOTE_LIMIT && event.reason.len() <= REASON_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn events_that_are_dropped_take_no_place_of_others() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let (mut publisher, now) = (EventPublisher::new(client, Leadership::always()), Instant::now());
+        let mut publish = |namespace: &str| {
+            let events = vec![incident_event(EventType::Warning, &incident("web"), None, 0)];
+            publisher.publish(&NamespacedName::new(namespace, "cluster"), "1", events, now)
+        };
+        let dropped: usize = (0..2 * WAITING).map(|_| publish("attacker")).sum();
+        assert_eq!(dropped, 2 * WAITING - 50);
+        assert_eq!(publish("shop"), 0);
     }
 
     #[tokio::test]

@@ -184,12 +184,15 @@ impl Writes {
 
     fn answer(&self, namespace: &str, is_retry: bool, bytes: usize, now: Instant) -> Answer {
         let (all, all_bytes) = sum(self.under_way());
+        // A thousand objects may wait, and each is asked about, so the rest is not counted in vain.
+        if all >= ALL {
+            return Answer::AfterAnother;
+        }
         let own = || self.under_way().filter(|write| write.namespace == namespace);
         let (of_namespace, namespace_bytes) = sum(own());
         let has_retries = || self.under_way().filter(|write| write.is_retry).count() >= RETRIES;
         let is_full_of_bytes = all_bytes >= ALL_BYTES || namespace_bytes >= NAMESPACE_BYTES;
-        if all >= ALL || of_namespace >= PER_NAMESPACE || is_retry && has_retries() || bytes > SMALL && is_full_of_bytes
-        {
+        if of_namespace >= PER_NAMESPACE || is_retry && has_retries() || bytes > SMALL && is_full_of_bytes {
             return Answer::AfterAnother;
         }
         if bytes > SMALL

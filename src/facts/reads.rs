@@ -5,7 +5,7 @@
 //! [passes the answers](Reads::answered). Pure: no I/O, and the caller passes the time.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -108,8 +108,8 @@ struct Denial {
     pauses: u32,
     /// The API server's message.
     message: String,
-    /// The objects that asked.
-    objects: HashSet<NamespacedName>,
+    /// The objects that asked, and when each last did.
+    objects: HashMap<NamespacedName, Instant>,
     last_asked: Instant,
 }
 
@@ -146,7 +146,8 @@ impl Reads {
             if let Some(denial) = denial {
                 denial.add(object, now);
             }
-            return Asked { fact: unknown(is_denied), is_reading: false, since: now, due: denied_until };
+            let due = denied_until.filter(|_| is_denied);
+            return Asked { fact: unknown(is_denied), is_reading: false, since: now, due };
         }
         let state = self.known.entry(question.clone()).or_insert_with(|| State::new(&question, now));
         state.last_asked = now;
@@ -293,9 +294,12 @@ impl Reads {
         jobs
     }
 
-    /// The sentences about rights that are missing to read what this object asked for.
-    pub(crate) fn denials(&self, object: &NamespacedName) -> Vec<String> {
-        let denied = self.denied.iter().filter(|(_, denial)| denial.objects.contains(object));
+    /// The sentences about rights that are missing to read what this object asks for. By now, it has asked for all Jobs that
+    /// it needs, but not for the revisions.
+    pub(crate) fn denials(&self, object: &NamespacedName, now: Instant) -> Vec<String> {
+        let denied = self.denied.iter().filter(|((resource, _), denial)| {
+            denial.objects.get(object).is_some_and(|asked| *resource != "jobs" || *asked >= now)
+        });
         let sentence = |((resource, _), denial): (&Scope, &Denial)| {
             let what = match *resource {
                 "jobs" => "the Job of a failed pod",
@@ -354,7 +358,7 @@ fn has_room(known: &BTreeMap<Question, State>, question: &Question, limits: Limi
 
 impl Denial {
     fn new(question: &Question, now: Instant) -> Self {
-        let (message, objects) = (String::new(), HashSet::new());
+        let (message, objects) = (String::new(), HashMap::new());
         let mut denial = Self { until: now, pauses: 0, message, objects, last_asked: now };
         denial.pause(question, now);
         denial
@@ -362,8 +366,9 @@ impl Denial {
 
     fn add(&mut self, object: Option<&NamespacedName>, now: Instant) {
         self.last_asked = now;
-        if let Some(object) = object.filter(|object| !self.objects.contains(object)) {
-            self.objects.insert(object.clone());
+        match object.and_then(|object| self.objects.get_mut(object)) {
+            Some(asked) => *asked = now,
+            None => self.objects.extend(object.map(|object| (object.clone(), now))),
         }
     }
 

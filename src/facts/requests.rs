@@ -51,10 +51,10 @@ pub(crate) async fn read(client: &Client, question: &Question, limit: Duration) 
         Question::PortHolders(namespace) => within(port_holders(client, namespace)).await,
         Question::EventsOf { namespace, pod } => {
             let list = list_events(client, namespace, *pod).await;
-            return listed(list.map(|events| NamespaceEvents { events, is_complete: true }));
+            return listed(question, list.map(|events| NamespaceEvents { events, is_complete: true }));
         }
-        Question::Events(namespace) => return listed(list_namespace_events(client, namespace).await),
-        Question::Kills(namespace) => return listed(list_kills(client, namespace).await),
+        Question::Events(namespace) => return listed(question, list_namespace_events(client, namespace).await),
+        Question::Kills(namespace) => return listed(question, list_kills(client, namespace).await),
     };
     if answer == Answer::Unavailable {
         tracing::debug!(?question, "could not read what verdicts depend on");
@@ -62,10 +62,13 @@ pub(crate) async fn read(client: &Client, question: &Question, limit: Duration) 
     (answer, Vec::new())
 }
 
-fn listed(result: kube::Result<NamespaceEvents>) -> (Answer, Vec<WatchedEvent>) {
+fn listed(question: &Question, result: kube::Result<NamespaceEvents>) -> (Answer, Vec<WatchedEvent>) {
     match result {
         Ok(NamespaceEvents { events, is_complete }) => (Answer::Read(Fact::Listed { is_complete }), events),
-        Err(error) => (Answer::of_error(&error), Vec::new()),
+        Err(error) => {
+            tracing::debug!(?question, %error, "could not list events");
+            (Answer::of_error(&error), Vec::new())
+        }
     }
 }
 

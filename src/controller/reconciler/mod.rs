@@ -283,7 +283,7 @@ impl Reconciler {
             .chain(unread_events)
             .chain(self.namespaces.warning())
             .chain(denied_cron_jobs)
-            .chain(self.reads.borrow().denials(key))
+            .chain(self.reads.borrow().denials(key, now))
             .chain(unchecked);
         warnings.extend(unread.take(WARNINGS.saturating_sub(settings.warnings.len())));
         let ignored_by_spec = object.tracker.update(

@@ -267,7 +267,7 @@ fn a_denial_concerns_all_of_a_scope_and_is_reported_to_who_asked() {
     ] {
         assert_eq!(ask(&mut reads, &question, "b", at).1, is_started, "{question:?}");
     }
-    assert!(reads.denials(&object("b")).is_empty(), "the right is optional");
+    assert!(reads.denials(&object("b"), now).is_empty(), "the right is optional");
 
     let (revision, sentence) =
         (revision("two", Some("one")), "could not read the ReplicaSets of a workload to find what");
@@ -277,17 +277,34 @@ fn a_denial_concerns_all_of_a_scope_and_is_reported_to_who_asked() {
         ask(&mut reads, &question, "b", now);
     }
     for name in ["a", "b"] {
-        let [of_jobs, of_revisions] = &reads.denials(&object(name))[..] else { panic!("{name}") };
+        let [of_jobs, of_revisions] = &reads.denials(&object(name), now)[..] else { panic!("{name}") };
         assert_eq!(of_jobs, "could not read the Job of a failed pod: no");
         assert!(of_revisions.starts_with(sentence), "{of_revisions}");
     }
-    assert!(reads.denials(&object("c")).is_empty());
+    assert!(reads.denials(&object("c"), now).is_empty());
+    assert_eq!(reads.denials(&object("b"), now + seconds(1)).len(), 1, "it asks for no Job any more");
     reads.forget(&object("b"));
-    assert!(reads.denials(&object("b")).is_empty());
+    assert!(reads.denials(&object("b"), now).is_empty());
     ask(&mut reads, &job("sums"), "a", now + DENIED);
-    assert_eq!(reads.denials(&object("a")).len(), 2, "it may still be denied");
+    assert_eq!(reads.denials(&object("a"), now + DENIED).len(), 2, "it may still be denied");
     reads.answered(&job("sums"), read(JobFacts::default()), now + DENIED);
-    assert_eq!(reads.denials(&object("a")).len(), 1);
+    assert_eq!(reads.denials(&object("a"), now + DENIED).len(), 1);
+}
+
+#[test]
+fn after_a_denial_nothing_is_due_for_which_there_is_no_room() {
+    let (mut reads, now) = (Reads::new(Limits::OPERATOR), Instant::now());
+    ask(&mut reads, &claim("shop", 1), "a", now);
+    reads.answered(&claim("shop", 1), denied(), now);
+    for number in 0..IN_NAMESPACE {
+        ask(&mut reads, &revision(&number.to_string(), None), "a", now);
+    }
+    let asked = reads.ask(claim("shop", 1), Some(&object("a")), now + DENIED);
+    assert_eq!(
+        (asked.is_reading, asked.due),
+        (false, None),
+        "a time in the past would cause one reconcile after the other"
+    );
 }
 
 #[test]
