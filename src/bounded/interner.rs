@@ -59,6 +59,11 @@ impl<T: Shared> Interner<T> {
         has_room
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// Removes the values that nobody has, and if there are many, those that only one has.
     pub(crate) fn sweep(&mut self) {
         self.known.retain(|value| value.count() > 1);

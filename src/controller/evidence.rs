@@ -14,11 +14,11 @@ use crate::{
     watch::{WENT_BACK, WatchUpdate},
 };
 
-use super::{event_lists::EventLists, watch_health::Scope};
+use super::{
+    event_lists::EventLists,
+    watch_health::{LoggedInterruption, Scope},
+};
 
-/// How long the watch may be interrupted before this is logged. Without a cache in the API server, a watch of events ends
-/// now and then, because its resource version has been compacted.
-const TOLERATED: Duration = Duration::from_secs(60);
 /// By how much the times of pods may be ahead of ours.
 const SKEW: Duration = Duration::from_secs(5);
 
@@ -39,8 +39,8 @@ struct ScopeState {
     /// When the watch started in the present, without the events before.
     started: Option<Timestamp>,
     denied: Option<String>,
-    interrupted_since: Option<Instant>,
-    is_interruption_logged: bool,
+    /// Without a cache in the API server, a watch of events ends now and then, because its resource version has been compacted.
+    interruption: LoggedInterruption,
 }
 
 /// What an update of the watch of events changes.
@@ -91,12 +91,8 @@ impl Evidence {
             // An event is deleted when it has become too old. It stays true.
             WatchUpdate::Deleted(_) | WatchUpdate::Relisting => NewEvidence::Nothing,
             WatchUpdate::Synced => {
-                let has_missed_events = match (state.started, state.interrupted_since) {
-                    (Some(_), Some(since)) => now.saturating_duration_since(since) >= TOLERATED,
-                    (Some(_), None) => false,
-                    (None, _) => true,
-                };
-                if !has_missed_events {
+                if state.started.is_some() && !state.interruption.is_long(now) {
+                    // Hardly any events were missed.
                     return NewEvidence::Nothing;
                 }
                 state.started = Some(wall);
@@ -104,8 +100,7 @@ impl Evidence {
                 NewEvidence::ConcernsAll
             }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {
-                state.interrupted_since = None;
-                state.is_interruption_logged = false;
+                state.interruption = LoggedInterruption::default();
                 if state.denied.take().is_some() {
                     tracing::info!("events are read again");
                     return NewEvidence::ConcernsAll;
@@ -122,14 +117,13 @@ impl Evidence {
             }
             WatchUpdate::WentBack => {
                 tracing::debug!("{WENT_BACK}: the watch of events starts in the present again");
-                state.interrupted_since.get_or_insert(now);
+                state.interruption.begin(now);
                 NewEvidence::Nothing
             }
             WatchUpdate::Failed(error) => {
                 tracing::debug!(error, "the watch of events has ended");
-                let since = *state.interrupted_since.get_or_insert(now);
-                let is_long = now.saturating_duration_since(since) >= TOLERATED && state.denied.is_none();
-                if is_long && !std::mem::replace(&mut state.is_interruption_logged, true) {
+                state.interruption.begin(now);
+                if state.denied.is_none() && state.interruption.must_be_logged(now) {
                     tracing::warn!(error, "the watch of events is interrupted");
                 }
                 NewEvidence::Nothing

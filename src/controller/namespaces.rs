@@ -14,13 +14,13 @@ use crate::{
     watch::{WENT_BACK, WatchUpdate},
 };
 
+use super::watch_health::LoggedInterruption;
+
 /// The most namespaces whose annotations are kept. Each takes at most 1.2 KB.
 const NAMESPACES: usize = 2_000;
 /// How long alerts wait for the first list of namespaces once the pods are known: the severity and the team are labels,
 /// which stay as they are when an alert is first sent.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long the watch may be interrupted before this is logged.
-const TOLERATED: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Namespaces {
@@ -32,8 +32,7 @@ pub(super) struct Namespaces {
     /// Until when alerts wait for it. Set when they would first be sent.
     awaited_until: Option<Instant>,
     denied: Option<String>,
-    interrupted_since: Option<Instant>,
-    is_interruption_logged: bool,
+    interruption: LoggedInterruption,
 }
 
 #[derive(Debug, Default)]
@@ -62,8 +61,7 @@ impl Namespaces {
             is_awaited: is_watched,
             awaited_until: None,
             denied: None,
-            interrupted_since: None,
-            is_interruption_logged: false,
+            interruption: LoggedInterruption::default(),
         }
     }
 
@@ -78,7 +76,7 @@ impl Namespaces {
                 NewAnnotations::Nothing
             }
             WatchUpdate::Synced => {
-                self.recovered();
+                self.interruption = LoggedInterruption::default();
                 let new = self.listing.take().unwrap_or_default();
                 let old = std::mem::replace(&mut self.known, new);
                 let was_awaited = std::mem::take(&mut self.is_awaited);
@@ -106,12 +104,12 @@ impl Namespaces {
                 NewAnnotations::Nothing
             }
             WatchUpdate::Behind | WatchUpdate::CaughtUp => {
-                self.recovered();
+                self.interruption = LoggedInterruption::default();
                 if self.denied.take().is_some() { NewAnnotations::ConcernsAll } else { NewAnnotations::Nothing }
             }
             WatchUpdate::WentBack => {
                 tracing::debug!("{WENT_BACK}: namespaces are listed again");
-                self.interrupted_since.get_or_insert(now);
+                self.interruption.begin(now);
                 NewAnnotations::Nothing
             }
             WatchUpdate::Denied(refusal) => {
@@ -125,19 +123,13 @@ impl Namespaces {
             }
             WatchUpdate::Failed(error) => {
                 tracing::debug!(error, "the watch of namespaces has ended");
-                let since = *self.interrupted_since.get_or_insert(now);
-                let is_long = now.saturating_duration_since(since) >= TOLERATED && self.denied.is_none();
-                if is_long && !std::mem::replace(&mut self.is_interruption_logged, true) {
+                self.interruption.begin(now);
+                if self.denied.is_none() && self.interruption.must_be_logged(now) {
                     tracing::warn!(error, "the watch of namespaces is interrupted");
                 }
                 NewAnnotations::Nothing
             }
         }
-    }
-
-    fn recovered(&mut self) {
-        self.interrupted_since = None;
-        self.is_interruption_logged = false;
     }
 
     /// The annotations of a namespace, if it has any.

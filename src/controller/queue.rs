@@ -364,18 +364,22 @@ mod tests {
         assert_eq!(queue.write_failed(&key, now).1, 1);
     }
 
+    /// A queue of which all permits of a namespace are in use, and an object that waits for one.
+    fn without_permits(start: Instant) -> (WorkQueue, Vec<WritePermit>, NamespacedName) {
+        let mut queue = WorkQueue::new(start, Timings::default());
+        let mut permits = Vec::new();
+        loop {
+            let key = key(&permits.len().to_string());
+            queue.insert(&key);
+            let Some(permit) = queue.begin_write(&key, 0, start) else { return (queue, permits, key) };
+            permits.push(permit);
+        }
+    }
+
     #[test]
     fn an_object_without_a_permit_is_reconciled_when_one_is_free() {
         let start = Instant::now();
-        let mut queue = WorkQueue::new(start, Timings::default());
-        let mut permits = Vec::new();
-        for index in 0.. {
-            let key = key(&index.to_string());
-            queue.insert(&key);
-            let Some(permit) = queue.begin_write(&key, 0, start) else { break };
-            permits.push(permit);
-        }
-        let waiting = key(&permits.len().to_string());
+        let (mut queue, mut permits, waiting) = without_permits(start);
         assert_eq!(queue.next(start), None);
         queue.release(permits.pop().unwrap(), start);
         assert_eq!(queue.next(start), Some(waiting));
@@ -385,15 +389,7 @@ mod tests {
     #[test]
     fn an_object_without_a_permit_is_reconciled_once_a_second() {
         let start = Instant::now();
-        let mut queue = WorkQueue::new(start, Timings::default());
-        let mut permits = Vec::new();
-        for index in 0.. {
-            let key = key(&index.to_string());
-            queue.insert(&key);
-            let Some(permit) = queue.begin_write(&key, 0, start) else { break };
-            permits.push(permit);
-        }
-        let waiting = key(&permits.len().to_string());
+        let (mut queue, mut permits, waiting) = without_permits(start);
         let mut reconciles = 0;
         let mut now = start;
         while now < start + Duration::from_secs(10) {

@@ -149,7 +149,7 @@ mod tests {
         facts::{Answer, Judge, Limits, Reads},
         index::{Index, ViewId},
         pods::{self, PodSelection, Uid},
-        report::UpdateContext,
+        report::{SharedProblems, UpdateContext},
     };
 
     #[test]
@@ -254,14 +254,7 @@ mod tests {
                 assert!(now < until && until <= now + JOB_PATIENCE);
                 return None;
             }
-            let context = UpdateContext {
-                previous: None,
-                generation: 1,
-                ignores: &|_, _| false,
-                remains: &|_| true,
-                is_hidden: &|_| false,
-            };
-            self.tracker.update(&mut verdicts.found, &context);
+            self.tracker.update(&mut verdicts.found, &UpdateContext::default(), &mut SharedProblems::default());
             Some(verdicts.found.iter().map(|(pod, _)| pod.name.as_str()).collect())
         }
     }

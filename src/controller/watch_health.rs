@@ -16,6 +16,29 @@ const GRACE: Duration = Duration::from_secs(10);
 /// reported only in the moment before the failure, and never if both are received together.
 const CURRENT: Duration = Duration::from_secs(1);
 
+/// An interruption of a watch without which the operator goes on, so that it is only logged, and not at once.
+#[derive(Debug, Default)]
+pub(super) struct LoggedInterruption {
+    since: Option<Instant>,
+    is_logged: bool,
+}
+
+impl LoggedInterruption {
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether it has lasted for longer than is tolerated.
+    pub(super) fn is_long(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.saturating_duration_since(since) >= TOLERATED)
+    }
+
+    /// Whether to log now that the watch has failed.
+    pub(super) fn must_be_logged(&mut self, now: Instant) -> bool {
+        self.is_long(now) && !std::mem::replace(&mut self.is_logged, true)
+    }
+}
+
 /// The state of every watch of pods.
 #[derive(Debug)]
 pub(super) struct WatchHealth {

@@ -38,9 +38,6 @@ const LONG_NUMBER: usize = 4;
 /// Shorter words of hexadecimal digits may be words.
 const LONG_ID: usize = 8;
 
-/// Prepended by client-go to the message of similar events that it combines in one.
-const COMBINED: &str = "(combined from similar events): ";
-
 /// The kind of the claims, and the reason of the only events about them that are kept.
 pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
 const PROVISIONING_FAILED: &str = "ProvisioningFailed";
@@ -183,7 +180,7 @@ impl PodEvents {
 
     /// Returns whether an older event was dropped.
     fn record(&mut self, id: u64, reason: &'static str, event: Event, now: Instant) -> (Recorded, bool) {
-        let template = template(&event.message);
+        let template = template(event.text());
         let container = &*event.involved.container;
         let place = self.entries.iter().position(|entry| entry.has_source(id)).or_else(|| {
             let is_same =
@@ -277,7 +274,6 @@ impl Entry {
 /// A hash of the message without long numbers and ids: messages that differ only in these, such as the port of a connection or
 /// the id of a sandbox, have the same.
 fn template(message: &str) -> u64 {
-    let message = message.strip_prefix(COMBINED).unwrap_or(message);
     let mut hasher = DefaultHasher::new();
     for word in message.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
         if !is_variable(word) {

@@ -304,7 +304,7 @@ fn is_recorded(reason: &str, from: Timestamp, until: Timestamp) -> bool {
     }
 }
 
-fn ended(incident: &Incident, last_seen: Option<Timestamp>, now: Timestamp) -> EndedIncident {
+pub(super) fn ended(incident: &Incident, last_seen: Option<Timestamp>, now: Timestamp) -> EndedIncident {
     let began = seconds(incident.since.0).min(now);
     EndedIncident {
         key: incident.key.clone(),

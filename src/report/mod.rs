@@ -34,7 +34,7 @@ pub use incidents::{FindOwnership, FindWorkload, Workload};
 pub use input::{Input, Report};
 pub use problem::{FindTail, PodFinding};
 pub use revision::{Comparison, FailingRevision};
-pub use tracker::{Tracker, UpdateContext};
+pub use tracker::{SharedProblems, Tracker, UpdateContext};
 pub use watching::watching;
 
 pub(crate) use alert_incidents::of_spec;

@@ -9,6 +9,7 @@ mod missing;
 mod ownership;
 mod quotes;
 mod revisions;
+mod room;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -112,14 +113,8 @@ impl Scenario {
     ) -> T {
         let mut found: Vec<_> = self.pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
         let mut tracker = Tracker::default();
-        let context = UpdateContext {
-            previous,
-            generation: self.generation,
-            ignores: &|_, _| false,
-            remains: &|_| true,
-            is_hidden: &|_| false,
-        };
-        tracker.update(&mut found, &context);
+        let context = UpdateContext { previous, generation: self.generation, ..UpdateContext::default() };
+        tracker.update(&mut found, &context, &mut SharedProblems::default());
         use_input(&Input {
             generation: self.generation,
             max_pods: self.max_pods,

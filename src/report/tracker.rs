@@ -18,6 +18,7 @@ use jiff::Timestamp;
 
 use crate::{
     api::{OrchestrStatus, ProblemKind},
+    bounded::Interner,
     diagnosis::{Explanation, Finding, specificity},
     pods::{Pod, Uid},
 };
@@ -38,8 +39,7 @@ const DELETED: usize = 1024;
 /// The most incidents that are remembered as ended because pods have left view: several times as many as a status lists.
 const HIDDEN: usize = 1024;
 
-/// The memory of one object's problems. A thousand objects may select the same hundreds of failing pods, and each has its
-/// own memory of them, so pods share what they have in common.
+/// The memory of one object's problems.
 #[derive(Debug, Default)]
 pub struct Tracker {
     pods: BTreeMap<Uid, KnownPod>,
@@ -61,7 +61,7 @@ struct KnownPod {
 }
 
 /// What pods have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct KnownProblem {
     incident: IncidentId,
     kind: ProblemKind,
@@ -85,7 +85,29 @@ pub(super) struct KnownIncident {
     pub(super) explanation: Option<Arc<Explanation>>,
 }
 
-/// The inputs of an update beside the findings.
+/// What the memories of all objects have in common: a thousand objects may select the same hundreds of failing pods.
+#[derive(Debug)]
+pub struct SharedProblems {
+    problems: Interner<Arc<KnownProblem>>,
+    explanations: Interner<Arc<Explanation>>,
+}
+
+impl Default for SharedProblems {
+    fn default() -> Self {
+        // What no object remembers any more is removed.
+        Self { problems: Interner::new(usize::MAX), explanations: Interner::new(usize::MAX) }
+    }
+}
+
+impl SharedProblems {
+    /// Removes what no object remembers any more.
+    pub(crate) fn sweep(&mut self) {
+        self.problems.sweep();
+        self.explanations.sweep();
+    }
+}
+
+/// The inputs of an update beside the findings. By default, nothing is ignored, and all pods exist and are selected.
 pub struct UpdateContext<'a> {
     /// The status in the API.
     pub previous: Option<&'a OrchestrStatus>,
@@ -103,7 +125,12 @@ impl Tracker {
     /// Matches each finding with the problem that it continues, and sets its container, reason and start time
     /// accordingly. Removes the findings that are ignored, and returns their number. Whether a problem is ignored is
     /// decided once, until it ends or the spec changes.
-    pub fn update(&mut self, found: &mut Vec<(&Pod, Box<Finding>)>, context: &UpdateContext<'_>) -> usize {
+    pub fn update(
+        &mut self,
+        found: &mut Vec<(&Pod, Box<Finding>)>,
+        context: &UpdateContext<'_>,
+        shared: &mut SharedProblems,
+    ) -> usize {
         let resumed = if self.resumed { Resumed::default() } else { Resumed::from(context.previous) };
         let same_spec = self.generation == context.generation;
         let mut pods = Vec::with_capacity(found.len());
@@ -136,7 +163,7 @@ impl Tracker {
             pods.push((pod.uid, seconds(finding.since), problem));
             !is_ignored
         });
-        causes.share();
+        causes.share(&mut shared.explanations);
         let mut findings = found.iter().map(|(_, finding)| finding);
         for (.., problem) in pods.iter_mut().filter(|(.., problem)| !problem.is_ignored) {
             problem.explanation =
@@ -147,7 +174,7 @@ impl Tracker {
         }
         drop(causes);
         let ignored = pods.len() - found.len();
-        self.remember(pods, incidents, context);
+        self.remember(pods, incidents, context, &mut shared.problems);
         (self.resumed, self.generation) = (true, context.generation);
         ignored
     }
@@ -157,22 +184,20 @@ impl Tracker {
         pods: Vec<(Uid, Timestamp, KnownProblem)>,
         incidents: BTreeMap<IncidentId, KnownIncident>,
         context: &UpdateContext<'_>,
+        shared: &mut Interner<Arc<KnownProblem>>,
     ) {
         let before = self.pods.iter().map(|(uid, known)| (*uid, known.problem.incident));
         let ended: Vec<_> = before.filter(|(_, incident)| !incidents.contains_key(incident)).collect();
         self.deleted = self.deleted_since(&ended, &incidents, context.remains);
         let hidden = ended.into_iter().filter(|(uid, _)| (context.is_hidden)(*uid)).map(|(_, incident)| incident.key());
         let hidden: Vec<String> = hidden.collect();
-        let mut problems: HashSet<Arc<KnownProblem>> = HashSet::new();
         let pods = pods.into_iter().map(|(uid, since, problem)| {
-            let shared = problems.get(&problem).cloned().unwrap_or_else(|| {
-                let new = Arc::new(problem);
-                problems.insert(Arc::clone(&new));
-                new
-            });
-            (uid, KnownPod { since, problem: shared })
+            let mut problem = Arc::new(problem);
+            shared.intern(&mut problem);
+            (uid, KnownPod { since, problem })
         });
-        (self.pods, self.incidents) = (pods.collect(), incidents);
+        // A tree that is collected takes less memory than one into which entries were inserted.
+        (self.pods, self.incidents) = (pods.collect(), incidents.into_iter().collect());
         self.add_hidden(hidden);
     }
 
@@ -314,6 +339,13 @@ impl KnownIncident {
     }
 }
 
+impl Default for UpdateContext<'_> {
+    fn default() -> Self {
+        let (ignores, remains, is_hidden) = (&|_, _: &str| false, &|_| true, &|_| false);
+        Self { previous: None, generation: 1, ignores, remains, is_hidden }
+    }
+}
+
 impl UpdateContext<'_> {
     /// Whether the status in the API was made for the present spec.
     fn answers_spec(&self) -> bool {
@@ -333,14 +365,30 @@ mod tests {
     /// The pods with the UIDs `hidden` have left view.
     fn update_with(tracker: &mut Tracker, pods: &[(Pod, Finding)], hidden: &[u128]) {
         let mut found: Vec<_> = pods.iter().map(|(pod, finding)| (pod, Box::new(finding.clone()))).collect();
-        let context = UpdateContext {
-            previous: None,
-            generation: 1,
-            ignores: &|_, _| false,
-            remains: &|_| true,
-            is_hidden: &|uid| hidden.iter().any(|hidden| uid == Uid::from(*hidden)),
+        let is_hidden = |uid| hidden.iter().any(|hidden| uid == Uid::from(*hidden));
+        let context = UpdateContext { is_hidden: &is_hidden, ..UpdateContext::default() };
+        tracker.update(&mut found, &context, &mut SharedProblems::default());
+    }
+
+    #[test]
+    fn objects_share_what_they_know_of_the_same_pods() {
+        let pods = || {
+            let (pod, mut finding) = crashing("shop", "cart", "OOMKilled", 50);
+            finding.explanation.cause = Cause::OutOfMemory;
+            (pod, finding)
         };
-        tracker.update(&mut found, &context);
+        let mut shared = SharedProblems::default();
+        let [mut one, mut other] = [Tracker::default(), Tracker::default()];
+        for tracker in [&mut one, &mut other] {
+            let (pod, finding) = pods();
+            tracker.update(&mut vec![(&pod, Box::new(finding))], &UpdateContext::default(), &mut shared);
+        }
+        let problem = |tracker: &Tracker| Arc::clone(&tracker.pods.values().next().unwrap().problem);
+        assert!(Arc::ptr_eq(&problem(&one), &problem(&other)) && problem(&one).explanation.is_some());
+        drop((one, other));
+        shared.sweep();
+        shared.sweep();
+        assert!(shared.problems.is_empty() && shared.explanations.is_empty());
     }
 
     #[test]

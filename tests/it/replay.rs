@@ -11,7 +11,7 @@ use orchestr::{
     events::Event,
     index::{Index, ViewId},
     pods::{Pod, from_json},
-    report::{self, Input, PodFinding, Tracker, UpdateContext, Workload},
+    report::{self, Input, PodFinding, SharedProblems, Tracker, UpdateContext, Workload},
     settings::Settings,
 };
 use serde::Deserialize;
@@ -128,9 +128,9 @@ impl Replay {
             generation: 1,
             ignores: &|kind, reason| self.settings.ignores(kind, reason),
             remains: &|uid| self.index.remains(uid),
-            is_hidden: &|_| false,
+            ..UpdateContext::default()
         };
-        self.tracker.update(&mut found, &context);
+        self.tracker.update(&mut found, &context, &mut SharedProblems::default());
         let input = Input {
             generation: 1,
             max_pods: self.settings.max_pods,

@@ -1,7 +1,6 @@
 //! Reconciles one object with the pods that it selects: judges the pods and builds the object's status. No I/O: the caller
 //! starts the reads that are asked for, and writes the status.
 
-mod revisions;
 mod updates;
 
 use std::{
@@ -17,10 +16,15 @@ use tokio::time::Instant;
 use crate::{
     alerts::{self, GoneAlerts, Incident},
     api::{self, NamespacedName, OrchestrStatus, ProblemKind},
-    facts::{JobKey, Judge, Known, Limits, Question, Reads},
+    diagnosis::{owner_names, revision_name},
+    facts::{JobKey, Judge, Known, Limits, Question, Reads, RevisionFact},
     index::{Index, ViewId},
     metrics::Metrics,
-    report::{self, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report, Tracker, UpdateContext},
+    pods::Pod,
+    report::{
+        self, Comparison, FailingRevision, Gap, KnownStatus, NotWatching, OmittedIncidents, PodFinding, Report,
+        SharedProblems, Tracker, UpdateContext, Workload,
+    },
     settings::Settings,
 };
 
@@ -39,7 +43,6 @@ use super::{
     workloads::{Reported, Workloads},
 };
 
-use self::revisions::workload;
 pub(super) use self::updates::Concerned;
 
 /// A warning.
@@ -59,6 +62,7 @@ pub(super) struct Reconciler {
     pub(super) log_requests: LogRequests,
     pub(super) masked_texts: MaskedTexts,
     terminations: Terminations,
+    problems: SharedProblems,
     needs_backfill: bool,
     backfill: Option<Backfill>,
     metrics: Metrics,
@@ -133,6 +137,7 @@ impl Reconciler {
             log_requests: LogRequests::new(log_reads),
             masked_texts: MaskedTexts::default(),
             terminations: Terminations::default(),
+            problems: SharedProblems::default(),
             needs_backfill: false,
             backfill: None,
             metrics,
@@ -295,6 +300,7 @@ impl Reconciler {
                 remains: &|uid| self.index.remains(uid),
                 is_hidden: &|uid| self.index.is_hidden(view, uid),
             },
+            &mut self.problems,
         );
         if let Some(status) = &resumable {
             // It is not known which pods these incidents had.
@@ -437,6 +443,7 @@ impl Reconciler {
         self.index.compact(wall);
         self.log_requests.sweep();
         self.masked_texts.sweep();
+        self.problems.sweep();
         self.evidence.sweep(now, |uid| self.index.contains(uid));
         let needed: BTreeSet<JobKey> = self.index.suspect_jobs().map(|(pod, job)| JobKey::new(pod, job)).collect();
         self.reads.get_mut().sweep(|key| needed.contains(key), now);
@@ -447,6 +454,25 @@ impl Reconciler {
 /// Whether an object may select pods of a watch.
 fn concerns(settings: &Settings, scope: &Scope) -> bool {
     scope.as_ref().is_none_or(|namespace| settings.scope.selects_namespace(namespace))
+}
+
+/// The owner of a pod with a problem, and this revision of it if it is the one that fails.
+fn workload(index: &Index, pod: &Pod, revision: Option<&str>, known: &Known<'_>) -> Workload {
+    // A pod without a controller is its own owner.
+    let Some((kind, name)) = owner_names(pod) else { return Workload { of: 1, revision: None } };
+    let revision = revision.and_then(|hash| {
+        let before = index.healthy_before(&pod.namespace, kind, name, hash)?;
+        let comparison = match known.revision_fact(pod, hash, Some(before.hash)) {
+            Some(RevisionFact::Compared(changes)) => Comparison::Compared(changes),
+            Some(RevisionFact::TooLarge) => Comparison::TooLarge,
+            // It does not follow the other one.
+            Some(RevisionFact::NotNewer(_)) => return None,
+            None => Comparison::Unknown,
+        };
+        let name = revision_name(kind, name, hash);
+        Some(FailingRevision { name, healthy_before: before.pods.into(), comparison })
+    });
+    Workload { of: index.pods_of(&pod.namespace, kind, name).pods.into(), revision }
 }
 
 impl Reconciled {

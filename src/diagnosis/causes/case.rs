@@ -21,8 +21,6 @@ const LINES: usize = 4;
 const LINE_LIMIT: usize = 512;
 /// At most this many of the most recent events are read.
 const EVENTS: usize = 256;
-/// Prepended by client-go to the message of similar events that it aggregates.
-const COMBINED: &str = "(combined from similar events): ";
 
 /// The reasons of the events that explain a kind of problem.
 const REASONS: [(ProblemKind, &[&str]); 10] = [
@@ -131,11 +129,6 @@ pub(super) fn name_of(container: Container<'_>) -> String {
     }
 }
 
-/// The message of an event without the prefix of aggregated events.
-pub(super) fn text(event: &Event) -> &str {
-    event.message.strip_prefix(COMBINED).unwrap_or(&event.message)
-}
-
 /// The events that explain the problem, one line each.
 pub(super) fn lines(case: &Case<'_>, kind: ProblemKind, container: &str) -> Vec<String> {
     let reasons =
@@ -152,7 +145,7 @@ pub(super) fn lines(case: &Case<'_>, kind: ProblemKind, container: &str) -> Vec<
 
 /// Whether an event only repeats the container's waiting reason, as `Error: ImagePullBackOff` does.
 fn repeats_the_state(event: &Event) -> bool {
-    let words = text(event).strip_prefix("Error: ");
+    let words = event.text().strip_prefix("Error: ");
     event.reason == "Failed" && words.is_some_and(|words| !words.contains(' '))
 }
 
@@ -160,7 +153,7 @@ fn repeats_the_state(event: &Event) -> bool {
 fn line(event: &Event) -> String {
     let count = event.count.max(1);
     let last = event.last.or(event.first).map(|last| format!(", last {}", time_of_day(last))).unwrap_or_default();
-    one_line(&format!("{} ×{count}{last}: {}", event.reason, cut(text(event))), LINE_LIMIT)
+    one_line(&format!("{} ×{count}{last}: {}", event.reason, cut(event.text())), LINE_LIMIT)
 }
 
 /// No more of a message is copied than is shown.

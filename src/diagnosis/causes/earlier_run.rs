@@ -11,7 +11,6 @@ use crate::pods::Terminated;
 use super::{
     super::container::{Container, run_time},
     Case,
-    case::text,
     kill::{
         DELAY, KillingProbe, ProbeKill, ROUNDING, by_probe, failure, fits, grace, is_during, killing_probes, kills,
         pod_grace,
@@ -75,7 +74,7 @@ fn hook_failures<'a>(case: &Case<'a>, container: Container<'a>) -> impl Iterator
     const REASON: &str = "FailedPostStartHook";
     let name = &container.status.name;
     let events = case.events.iter().filter(move |event| event.involved.container == *name);
-    let failed = events.filter(|event| event.reason == REASON || event.reason == "Killing" && text(event) == REASON);
+    let failed = events.filter(|event| event.reason == REASON || event.reason == "Killing" && event.text() == REASON);
     failed.filter_map(|event| event.last.or(event.first))
 }
 

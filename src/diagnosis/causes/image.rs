@@ -11,9 +11,7 @@ use super::{
         finding::{Subject, SubjectKind},
         one_line::{MESSAGE_LIMIT, one_line},
     },
-    Case, Found,
-    case::text,
-    name_of,
+    Case, Found, name_of,
     parse::{parts, without_grpc},
 };
 
@@ -124,7 +122,7 @@ fn own_error(message: &str) -> &str {
 /// The error of the last attempt that an event reports.
 fn reported_error<'a>(case: &Case<'a>, container: Container<'a>) -> Option<&'a str> {
     case.events(&["Failed"], &container.status.name).find_map(|event| {
-        let [_, error] = parts("Failed to pull image {q}: {}", text(event))?;
+        let [_, error] = parts("Failed to pull image {q}: {}", event.text())?;
         Some(error)
     })
 }

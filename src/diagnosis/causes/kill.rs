@@ -15,7 +15,6 @@ use crate::{
 use super::{
     super::container::{Container, run_time},
     Case,
-    case::text,
     parse::parts,
 };
 
@@ -115,7 +114,7 @@ pub(super) fn kills<'a>(
 ) -> impl Iterator<Item = Timestamp> + 'a {
     let (name, probe) = (container.status.name.as_str(), if of.name == "Startup" { "startup" } else { "liveness" });
     case.events.iter().filter_map(move |event| {
-        let [named, failed, _] = parts("Container {w} failed {w} probe{}", text(event))?;
+        let [named, failed, _] = parts("Container {w} failed {w} probe{}", event.text())?;
         let is_own = event.reason == "Killing" && event.involved.container == name && named == name;
         if is_own && failed == probe { event.last.or(event.first) } else { None }
     })
@@ -198,7 +197,7 @@ fn failures<'a>(case: &Case<'a>, container: Container<'a>, name: &str, run: &Ter
 
 /// The answer in `Liveness probe failed: …`. A probe that `errored` has no result, and the kubelet ignores it.
 pub(super) fn failure<'a>(event: &'a Event, probe: &str) -> Option<&'a str> {
-    let rest = text(event).strip_prefix(probe)?.strip_prefix(" probe failed")?;
+    let rest = event.text().strip_prefix(probe)?.strip_prefix(" probe failed")?;
     Some(rest.trim_start_matches(':').trim())
 }
 

@@ -26,7 +26,6 @@ use super::{
         port_holders::{NamedHolder, PortHolder},
     },
     Case, Found,
-    case::text,
     exclusions::{Exclusion, Shown, decide, exclusions, lacking, may_show_more},
     parse::parts,
 };
@@ -60,7 +59,7 @@ pub(super) fn explain(case: &Case<'_>) -> Found {
 /// What the scheduler says.
 fn message(case: &Case<'_>) -> Option<String> {
     let written = case.pod.condition("PodScheduled").map_or("", |condition| condition.message.as_str());
-    let reported = || case.events(&["FailedScheduling"], "").next().map(text).unwrap_or_default();
+    let reported = || case.events(&["FailedScheduling"], "").next().map(Event::text).unwrap_or_default();
     let message = if written.is_empty() { reported() } else { written };
     (!message.is_empty()).then(|| one_line(message, READ_LIMIT))
 }
@@ -258,11 +257,11 @@ fn not_provisioned(case: &Case<'_>) -> Option<String> {
     };
     let event = case.events(&["ProvisioningFailed"], "").find(is_current)?;
     let claim = &event.involved.name;
-    Some(match parts("{}storageclass.storage.k8s.io {q} not found{}", text(event)) {
+    Some(match parts("{}storageclass.storage.k8s.io {q} not found{}", event.text()) {
         Some([_, class, _]) => {
             format!("the PersistentVolumeClaim {claim} is not bound: the StorageClass {class} does not exist")
         }
-        None => format!("the PersistentVolumeClaim {claim} is not bound: {}", text(event)),
+        None => format!("the PersistentVolumeClaim {claim} is not bound: {}", event.text()),
     })
 }
 

@@ -5,7 +5,6 @@ use crate::api::Cause;
 use super::{
     super::container::{Container, Failure, never_started},
     Case, Found,
-    case::text,
     config::missing,
     name_of,
     parse::{all_parts, filled, parts, without_grpc},
@@ -58,7 +57,7 @@ pub(super) fn explain<'a>(case: &Case<'a>, container: Container<'a>) -> Found {
 /// The error of the last attempt that an event reports.
 fn reported_error<'a>(case: &Case<'a>, container: Container<'a>) -> Option<&'a str> {
     case.events(&["Failed"], &container.status.name)
-        .filter_map(|event| text(event).strip_prefix("Error: "))
+        .filter_map(|event| event.text().strip_prefix("Error: "))
         .find(|error| error.contains(' '))
 }
 

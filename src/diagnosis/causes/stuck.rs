@@ -11,7 +11,7 @@ use super::{
         messages::first_of,
     },
     Case, Found,
-    case::{text, time_of_day},
+    case::time_of_day,
     failed,
     kill::failure,
     name_of,
@@ -46,7 +46,7 @@ pub(super) fn creating<'a>(case: &Case<'a>, container: Option<Container<'a>>) ->
     }
     let claims = case.events(&["FailedPrepareDynamicResources", "FailedCreatePodContainer"], "").next();
     if let Some(event) = claims.filter(|_| not_set_up) {
-        return Found::unknown(text(event)).detailed();
+        return Found::unknown(event.text()).detailed();
     }
     if pod.init_statuses.is_empty() && pod.statuses.is_empty() {
         return Found::silent("the node has not reported on the pod yet");
@@ -57,7 +57,7 @@ pub(super) fn creating<'a>(case: &Case<'a>, container: Option<Container<'a>>) ->
 /// Why the pod's sandbox or its network cannot be set up, with the event about the last attempt.
 fn sandbox<'a>(case: &Case<'a>) -> Option<(&'a Event, Found)> {
     let event = case.events(&["FailedCreatePodSandBox", "NetworkNotReady"], "").next()?;
-    let message = text(event);
+    let message = event.text();
     let sentence = match message.strip_prefix("network is not ready: ") {
         Some(error) => format!("the network of the node is not ready: {error}"),
         None => {

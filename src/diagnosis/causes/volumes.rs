@@ -6,7 +6,6 @@ use crate::{api::Cause, events::Event};
 
 use super::{
     Case, Found,
-    case::text,
     config::missing,
     parse::{matches, parts, without_grpc},
 };
@@ -27,7 +26,7 @@ pub(super) fn explain<'a>(case: &Case<'a>) -> Option<(&'a Event, Found)> {
     let recent =
         case.events(&REASONS, "").filter(|event| event.last.is_some_and(|last| latest.duration_since(last) <= RECENT));
     let sent = case.events.iter().fold(0_u32, |sent, event| sent.saturating_add(event.count));
-    let failures = recent.filter_map(|event| Some((event, VolumeFailure::of(text(event))?)));
+    let failures = recent.filter_map(|event| Some((event, VolumeFailure::of(event.text())?)));
     let failures = failures.filter(|(event, failure)| sent > UNLIMITED || !failure.is_over(event, case.now));
     // A summary of all volumes says less than the error of one. Of several volumes, the result must not alternate.
     let (event, failure) = failures.min_by(|(_, one), (_, other)| one.order().cmp(&other.order()))?;

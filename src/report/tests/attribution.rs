@@ -30,10 +30,8 @@ fn update(
     ignores: &dyn Fn(ProblemKind, &str) -> bool,
 ) -> Option<Finding> {
     let mut found = vec![(pod, finding.clone())];
-    let ignored = tracker.update(
-        &mut found,
-        &UpdateContext { previous, generation, ignores, remains: &|_| true, is_hidden: &|_| false },
-    );
+    let context = UpdateContext { previous, generation, ignores, ..UpdateContext::default() };
+    let ignored = tracker.update(&mut found, &context, &mut SharedProblems::default());
     assert_eq!(ignored, 1 - found.len());
     found.pop().map(|(_, finding)| *finding)
 }
@@ -121,14 +119,8 @@ fn an_incident_keeps_its_start_while_pods_are_replaced() {
         let known = tracker.incident(&Identity::of(&pod, &finding)).unwrap();
         assert_eq!(known.since, at(since), "pod {uid}");
     }
-    let context = UpdateContext {
-        previous: None,
-        generation: 3,
-        ignores: &|_, _| false,
-        remains: &|_| true,
-        is_hidden: &|_| false,
-    };
-    tracker.update(&mut Vec::new(), &context);
+    let context = UpdateContext { generation: 3, ..UpdateContext::default() };
+    tracker.update(&mut Vec::new(), &context, &mut SharedProblems::default());
     let (pod, finding) = crash_in("app", "Error", 100);
     update(&mut tracker, &(pod.clone(), finding.clone()), None, 3, &|_, _| false);
     let known = tracker.incident(&Identity::of(&pod, &finding)).unwrap();
@@ -185,14 +177,7 @@ fn a_new_reason_is_independent_of_the_order_of_pods() {
     for pods in [[&first, &second], [&second, &first]] {
         let mut found: Vec<_> = pods.iter().map(|(pod, finding)| (pod, finding.clone())).collect();
         let mut tracker = Tracker::default();
-        let context = UpdateContext {
-            previous: None,
-            generation: 3,
-            ignores: &|_, _| false,
-            remains: &|_| true,
-            is_hidden: &|_| false,
-        };
-        tracker.update(&mut found, &context);
+        tracker.update(&mut found, &UpdateContext::default(), &mut SharedProblems::default());
         let known = tracker.incident(&Identity::of(found[0].0, &found[0].1)).unwrap();
         assert_eq!(known.reason, "ContainerCannotRun");
     }
@@ -450,14 +435,8 @@ fn names_incidents_that_ended_by_deletions() {
         let mut found: Vec<_> = failing.map(|(pod, finding, _)| (pod, Box::new(finding.clone()))).collect();
         let remains = |uid| pods.iter().any(|(pod, _, fate)| pod.uid == uid && *fate != Deleted);
         let ignores = |_: ProblemKind, reason: &str| reason == "Ignored";
-        let context = UpdateContext {
-            previous: None,
-            generation: 3,
-            ignores: &ignores,
-            remains: &remains,
-            is_hidden: &|_| false,
-        };
-        tracker.update(&mut found, &context);
+        let context = UpdateContext { ignores: &ignores, remains: &remains, ..UpdateContext::default() };
+        tracker.update(&mut found, &context, &mut SharedProblems::default());
         let key_of = |owner| {
             let (pod, finding) = crashing("shop", owner, "Error", 50);
             Identity::of(&pod, &finding).id().key()

@@ -248,14 +248,7 @@ fn what_a_status_has_shown_is_not_replaced_by_what_events_say() {
     let mut tracker = Tracker::default();
     let mut update = |finding: &Finding| {
         let mut found = vec![(&pod, Box::new(finding.clone()))];
-        let context = UpdateContext {
-            previous: None,
-            generation: 1,
-            ignores: &|_, _| false,
-            remains: &|_| true,
-            is_hidden: &|_| false,
-        };
-        tracker.update(&mut found, &context);
+        tracker.update(&mut found, &UpdateContext::default(), &mut SharedProblems::default());
         *found.remove(0).1
     };
     update(&shown);

@@ -5,12 +5,13 @@
 //! still valid.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
 use crate::{
     api::Cause,
+    bounded::Interner,
     diagnosis::{Basis, Explanation, Subject, continues, is_proven},
 };
 
@@ -72,14 +73,10 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// Keeps equal explanations of different incidents once.
-    pub(super) fn share(&mut self) {
-        let mut known: HashSet<Arc<Explanation>> = HashSet::new();
+    /// Keeps equal explanations of different incidents and objects once.
+    pub(super) fn share(&mut self, known: &mut Interner<Arc<Explanation>>) {
         for (_, own) in self.0.values_mut().flat_map(|incident| incident.proven.values_mut()) {
-            match known.get(own) {
-                Some(equal) => *own = Arc::clone(equal),
-                None => _ = known.insert(Arc::clone(own)),
-            }
+            known.intern(own);
         }
     }
 
@@ -128,7 +125,7 @@ mod tests {
     ) -> (Vec<Option<String>>, Option<String>) {
         let (mut causes, incident) = (Causes::default(), id(&["shop"]));
         pods.clone().into_iter().for_each(|own| causes.add(incident, own, || earlier));
-        causes.share();
+        causes.share(&mut Interner::new(usize::MAX));
         let message = |own: Option<Arc<Explanation>>| own.map(|own| own.message.to_string());
         let of_pods = pods.into_iter().map(|own| message(causes.of_pod(incident, own))).collect();
         (of_pods, message(causes.of_incident(incident)))
