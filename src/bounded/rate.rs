@@ -17,14 +17,9 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// The time from which on no more than `burst` is missing. Absent if it was never used.
-    pub(crate) fn available_at(&self, burst: Duration) -> Option<Instant> {
-        self.full_at?.checked_sub(burst)
-    }
-
-    /// When that is, if it is still to come.
+    /// The time from which on no more than `burst` is missing, if it is still to come.
     pub(crate) fn wait_until(&self, burst: Duration, now: Instant) -> Option<Instant> {
-        self.available_at(burst).filter(|at| *at > now)
+        self.full_at?.checked_sub(burst).filter(|at| *at > now)
     }
 
     /// Takes `cost` if no more than `burst` is missing. Returns whether it did.

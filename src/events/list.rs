@@ -29,47 +29,32 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct NamespaceEvents {
     pub(crate) events: Vec<WatchedEvent>,
-    /// Whether these are all: at most [`OF_NAMESPACE`] are read.
+    /// Whether these are all: at most [`OF_POD`] or [`OF_NAMESPACE`] are read.
     pub(crate) is_complete: bool,
 }
 
-/// The first events about a pod, also those of type Normal: about a kill, the kubelet writes one of that type.
+/// Which events of a namespace are listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed {
+    /// The first about a pod, also those of type Normal: about a kill, the kubelet writes one of that type.
+    OfPod(Uid),
+    /// All Warnings. The API server reads as much for them as for those about one pod, because it has no index of the pods
+    /// that events are about.
+    Warnings,
+    /// Those about kills of containers. Their type is Normal.
+    Kills,
+}
+
+/// Lists events of a namespace.
 ///
 /// # Errors
 /// When the API server does not return them in time. There is no need to retry, because events are only evidence.
-pub(crate) async fn list_events(client: &Client, namespace: &str, pod: Uid) -> kube::Result<Vec<WatchedEvent>> {
-    let fields = format!("involvedObject.uid={pod}");
-    Ok(list(client, namespace, fields, OF_POD, OF_POD as usize).await?.events)
-}
-
-/// The Warning events of a namespace. The API server reads as much for them as for those about one pod, because it has no
-/// index of the pods that events are about.
-///
-/// # Errors
-/// As those of [`list_events`].
-pub(crate) async fn list_namespace_events(client: &Client, namespace: &str) -> kube::Result<NamespaceEvents> {
-    list_of_namespace(client, namespace, "type=Warning").await
-}
-
-/// The events about kills of containers in a namespace. Their type is Normal.
-///
-/// # Errors
-/// As those of [`list_events`].
-pub(crate) async fn list_kills(client: &Client, namespace: &str) -> kube::Result<NamespaceEvents> {
-    list_of_namespace(client, namespace, "type=Normal,reason=Killing").await
-}
-
-async fn list_of_namespace(client: &Client, namespace: &str, fields: &str) -> kube::Result<NamespaceEvents> {
-    list(client, namespace, fields.to_owned(), PAGE_SIZE, OF_NAMESPACE).await
-}
-
-async fn list(
-    client: &Client,
-    namespace: &str,
-    fields: String,
-    page_size: u32,
-    limit: usize,
-) -> kube::Result<NamespaceEvents> {
+pub(crate) async fn list_events(client: &Client, namespace: &str, listed: Listed) -> kube::Result<NamespaceEvents> {
+    let (fields, page_size, limit) = match listed {
+        Listed::OfPod(uid) => (format!("involvedObject.uid={uid}"), OF_POD, OF_POD as usize),
+        Listed::Warnings => ("type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE),
+        Listed::Kills => ("type=Normal,reason=Killing".to_owned(), PAGE_SIZE, OF_NAMESPACE),
+    };
     let selection = Selection { page_size, list_fields: Some(fields), ..Selection::default() };
     let (collection, mut events) = (collection(client.clone(), Some(namespace), selection), Vec::new());
     match timeout(TIMEOUT, collection.for_each(limit, |event| events.push(event))).await {

@@ -9,5 +9,5 @@ mod store;
 pub(crate) use event::known_reason;
 pub use event::{Event, InvolvedObject, WatchedEvent};
 pub use list::warnings;
-pub(crate) use list::{NamespaceEvents, list_events, list_kills, list_namespace_events, watch_events};
+pub(crate) use list::{Listed, NamespaceEvents, list_events, watch_events};
 pub(crate) use store::{CLAIM, EventStore, Recorded};

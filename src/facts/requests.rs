@@ -17,7 +17,7 @@ use crate::{
         ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, JobFacts, NodeObject,
         PortHolders, RevisionObject, TemplateChanges, VolumeObject, WorkloadObject, template_changes,
     },
-    events::{NamespaceEvents, WatchedEvent, list_events, list_kills, list_namespace_events},
+    events::{Listed, NamespaceEvents, WatchedEvent, list_events},
     pods::{WatchedPod, pods},
     watch::{
         PAGE_SIZE,
@@ -49,12 +49,9 @@ pub(crate) async fn read(client: &Client, question: &Question, limit: Duration) 
         Question::Nodes => within(nodes(client)).await,
         Question::Claim { namespace, name } => within(claim(client, namespace, name)).await,
         Question::PortHolders(namespace) => within(port_holders(client, namespace)).await,
-        Question::EventsOf { namespace, pod } => {
-            let list = list_events(client, namespace, *pod).await;
-            return listed(question, list.map(|events| NamespaceEvents { events, is_complete: true }));
-        }
-        Question::Events(namespace) => return listed(question, list_namespace_events(client, namespace).await),
-        Question::Kills(namespace) => return listed(question, list_kills(client, namespace).await),
+        Question::EventsOf { pod, .. } => return listed(client, question, Listed::OfPod(*pod)).await,
+        Question::Events(_) => return listed(client, question, Listed::Warnings).await,
+        Question::Kills(_) => return listed(client, question, Listed::Kills).await,
     };
     if answer == Answer::Unavailable {
         tracing::debug!(?question, "could not read what verdicts depend on");
@@ -62,8 +59,8 @@ pub(crate) async fn read(client: &Client, question: &Question, limit: Duration) 
     (answer, Vec::new())
 }
 
-fn listed(question: &Question, result: kube::Result<NamespaceEvents>) -> (Answer, Vec<WatchedEvent>) {
-    match result {
+async fn listed(client: &Client, question: &Question, listed: Listed) -> (Answer, Vec<WatchedEvent>) {
+    match list_events(client, question.namespace(), listed).await {
         Ok(NamespaceEvents { events, is_complete }) => (Answer::Read(Fact::Listed { is_complete }), events),
         Err(error) => {
             tracing::debug!(?question, %error, "could not list events");

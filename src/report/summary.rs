@@ -118,17 +118,13 @@ pub(super) fn unhealthy(Reasons { existing, missing }: &Reasons<'_>, problematic
             [] => text.push_str(" have a problem"),
             reasons => _ = write!(text, ": {}", list(reasons, owners)),
         }
-        match missing.as_slice() {
-            [] => {}
-            [only] if only.pods == 1 => {
-                _ = write!(text, "; 1 is missing: {}", only.with_owners(only.to_name(), owners))
-            }
-            [only] => _ = write!(text, "; {} are missing: {}", only.pods, only.with_owners(only.to_name(), owners)),
-            reasons => {
-                let pods = reasons.iter().map(|reason| reason.pods).fold(0, usize::saturating_add);
-                _ = write!(text, "; {pods} are missing: {}", list(reasons, owners));
-            }
-        }
+        let reasons = match missing.as_slice() {
+            [] => return text,
+            [only] => only.with_owners(only.to_name(), owners),
+            reasons => list(reasons, owners),
+        };
+        let pods = missing.iter().map(|reason| reason.pods).fold(0, usize::saturating_add);
+        _ = write!(text, "; {pods} {} missing: {reasons}", if pods == 1 { "is" } else { "are" });
         text
     };
     OWNERS.map(render).into_iter().find(|text| text.len() <= CONDITION_MESSAGE_LIMIT).unwrap_or_else(|| render(0))

@@ -355,24 +355,20 @@ impl Reconciler {
             known.keep_most_pods(&mut status.incidents);
         }
 
-        let mut lacks_logs = known.is_lacking();
+        let (mut lacks_logs, mut due) = (known.is_lacking(), awaited);
         if let Some(policy) = policy {
             for (pod, container) in shown {
                 let answer = self.log_requests.ask(pod, container, policy, &asker, now);
                 lacks_logs |= answer.is_lacking;
-                if let Some(due) = answer.due {
-                    let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
-                    recheck = recheck.into_iter().chain([due]).min();
-                }
+                due = due.into_iter().chain(answer.due).min();
             }
         }
         let mut reads = self.reads.borrow_mut().take_due();
-        let (event_lists, due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
+        let (event_lists, lists_due) = self.evidence.ask(found.iter().map(|(pod, finding)| (*pod, &**finding)), now);
         reads.extend(event_lists);
-        if let Some(due) = due {
-            let due = wall.saturating_add(due.saturating_duration_since(now)).unwrap_or(wall);
-            recheck = recheck.into_iter().chain([due]).min();
-        }
+        let due = due.into_iter().chain(lists_due).min();
+        let due = due.map(|at| wall.saturating_add(at.saturating_duration_since(now)).unwrap_or(wall));
+        recheck = recheck.into_iter().chain(due).min();
         let wanted = masking.take_wanted();
         let lacks_texts = !wanted.texts.is_empty();
         if std::mem::replace(&mut object.has_cut_texts, wanted.is_cut) != wanted.is_cut {
@@ -384,10 +380,6 @@ impl Reconciler {
             return Reconciled { reads, texts, ..Reconciled::postponed(until) };
         }
         let gone = self.gone_alerts(object, &incidents);
-        if let Some(until) = awaited {
-            let until = wall.saturating_add(until.saturating_duration_since(now)).unwrap_or(wall);
-            recheck = recheck.into_iter().chain([until]).min();
-        }
         // Until then, alerts stay as they are.
         let incidents = awaited.is_none().then_some(incidents);
         if let Some(status) = &mut object.status {
