@@ -7,6 +7,7 @@
 mod label_set;
 mod memory;
 mod nodes;
+mod room;
 mod stored_labels;
 mod undecodable;
 mod view;
