@@ -129,9 +129,9 @@ impl Tasks {
     pub(super) fn read_workload(&mut self, query: WorkloadQuery) {
         let (client, limiter) = (self.client.clone(), self.workload_reads.clone());
         self.reads.spawn(async move {
-            let _permit = limiter.acquire(query.namespace()).await;
+            let _permit = limiter.acquire(query.key.namespace()).await;
             let reading = workloads::read(&client, &query).await;
-            TaskResult::WorkloadRead { key: query.into_key(), reading }
+            TaskResult::WorkloadRead { key: query.key, reading }
         });
     }
 

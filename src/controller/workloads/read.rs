@@ -22,19 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// A read to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct WorkloadQuery {
-    pub(super) key: WorkloadKey,
+    pub(in crate::controller) key: WorkloadKey,
     /// The pod that a StatefulSet could not create.
     pub(super) pod: Option<String>,
-}
-
-impl WorkloadQuery {
-    pub(in crate::controller) fn namespace(&self) -> &str {
-        self.key.namespace()
-    }
-
-    pub(in crate::controller) fn into_key(self) -> WorkloadKey {
-        self.key
-    }
 }
 
 /// The result of a read.
