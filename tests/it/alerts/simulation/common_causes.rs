@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use proptest::prelude::*;
 
 use super::{
-    BYTES, CrashPoint, KEYS, Simulation, key, played,
+    BYTES, KEYS, Simulation, key, played,
     properties::{event, format, is_receiver},
     rendered, rendered_text, webhook,
 };
@@ -176,30 +176,6 @@ fn says_that_a_cause_is_no_longer_common() {
 }
 
 #[test]
-fn sends_one_alert_for_each_of_two_unrelated_faults() {
-    for format in WebhookFormat::ALL {
-        let mut sim = played(format, "+0..5 0..2=1 2..4=2 5m");
-        assert_eq!(sorted(&sim.said(0)), ["+4", "+node1", "+node2"], "{format:?}");
-        let before = sim.book.len();
-        sim.play("-0..2 5m");
-        assert_eq!(sim.said(before), "-node1", "{format:?}");
-    }
-}
-
-#[test]
-fn keeps_the_alerts_of_members_that_were_sent_before() {
-    for format in SOME {
-        // One member is left for the common cause.
-        let mut sim = played(format, "+0 60s +1 *=7 100s");
-        assert_eq!(sim.said(0), "+0 | +1", "{format:?}");
-        sim.play("+2 +3 *=7 100s");
-        assert_eq!(sim.said(2), "+node7", "{format:?}");
-        sim.play("-* 10m");
-        assert_eq!(sorted(&sim.said(3)), ["-0", "-1", "-node7"], "{format:?}");
-    }
-}
-
-#[test]
 fn members_that_join_later_are_sent_with_the_repetition() {
     let mut sim = played(WebhookFormat::Slack, "+0..3 *=7 100s");
     for number in 3..6 {
@@ -265,18 +241,6 @@ fn keeps_the_status_within_its_bytes_for_many_members() {
 }
 
 #[test]
-fn members_that_are_not_stored_stay_silent_until_the_end() {
-    let sim = played(WebhookFormat::Slack, "+0..60 *=7 100s *= 5s -1..60 10m");
-    assert_eq!(sim.said(0), "+node7 | +0 -node7");
-}
-
-#[test]
-fn counts_the_members_of_a_dropped_common_cause() {
-    let sim = played(WebhookFormat::Slack, "Unreachable +5 60s +0..4 0..4=7 60s -0..4 10m");
-    assert_eq!(sim.stored.dropped, 4);
-}
-
-#[test]
 fn tracks_a_common_cause_before_any_single_incident() {
     let sim = played(WebhookFormat::Slack, "+s0..150 1s +0..3 0..3=7 29s 60s");
     assert!(!sim.stored.alerts.iter().any(|alert| alert.key == node_key(7)), "the storm is older");
@@ -310,17 +274,6 @@ fn reports_each_cause_once_while_incidents_move_between_two() {
 }
 
 #[test]
-fn reported_incidents_with_another_common_cause_are_known() {
-    for format in SOME {
-        // Fewer members of each cause than an alert needs to start.
-        let mut sim = played(format, "+0..3 *=1 100s *=2 100s -0 1=3 100s -1 100s");
-        assert_eq!(sim.book(0), "30 +node1", "{format:?}");
-        sim.play("-2 10m");
-        assert_eq!(sim.book(0), "30 +node1 | 430 -node1", "{format:?}");
-    }
-}
-
-#[test]
 fn repeats_an_alert_whose_members_have_another_common_cause() {
     for format in WebhookFormat::ALL {
         let sim = played(format, "+0..3 *=1 100s *=2 -0 4000s");
@@ -345,22 +298,6 @@ fn another_common_cause_is_due_with_its_first_new_member() {
 }
 
 #[test]
-fn resolves_a_common_cause_while_another_continues() {
-    for format in SOME {
-        let sim = played(format, "+0..3 *=1 100s +3 +4 *=2 100s -0 -1 100s -2 100s -* 100s");
-        assert_eq!(sim.book(1), "130 +node2 | 330 -node1 | 430 -node2", "{format:?}");
-    }
-}
-
-#[test]
-fn sends_a_member_that_left_its_common_cause() {
-    let mut sim = played(WebhookFormat::PagerDuty, "+0..3 *=1 100s *=2 0= 5m");
-    assert_eq!(sim.book(1), "100 +0");
-    sim.play("-* 100s");
-    assert_eq!(sorted(&sim.said(2)), ["-0", "-node1"]);
-}
-
-#[test]
 fn recognizes_members_that_move_between_common_causes() {
     let mut sim = played(WebhookFormat::Slack, "+0..60 *=1 100s *=2 100s *=1 100s *=3 100s *=2 100s *=1 100s");
     // The first alert stores 32 members. The second one stores the others, and is needed because of them.
@@ -368,14 +305,6 @@ fn recognizes_members_that_move_between_common_causes() {
     assert!(sim.stored.alerts.iter().all(|alert| alert.members.len() == 32));
     sim.play("-* 10m");
     assert_eq!(sim.book(2), "630 -node1 -node2");
-}
-
-#[test]
-fn reports_another_common_cause_of_members_that_failed_again() {
-    let mut sim = played(WebhookFormat::Slack, "+0..4 *=1 100s -0 -1 1000s +0 +1 0..2=2 100s");
-    assert_eq!(sim.book(1), "1130 +node2");
-    sim.play("-* 100s");
-    assert_eq!(sim.book(2), "1230 -node1 -node2");
 }
 
 /// How many common causes the incidents of a property move between.
@@ -436,16 +365,6 @@ proptest! {
         let events: Vec<_> = events.into_iter().filter(|event| !is_receiver(event)).collect();
         sim.live(&events);
         sim.check_lost();
-    }
-}
-
-#[test]
-fn repeats_an_interrupted_common_cause_with_its_id() {
-    for crash in [CrashPoint::Sending, CrashPoint::Recording] {
-        let mut sim = played(WebhookFormat::Slack, "+0..3 *=7");
-        sim.crash = Some(crash);
-        sim.play("5m");
-        assert_eq!((sim.attempts.len(), sim.ids().len()), (2, 1), "{crash:?}");
     }
 }
 

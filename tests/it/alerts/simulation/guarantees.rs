@@ -3,11 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Simulation, key, played, webhook};
-use orchestr::{
-    alerts::{IncidentMemory, NotificationPolicy},
-    api::{Match, WebhookFormat},
-};
+use super::{Simulation, played};
+use orchestr::api::WebhookFormat;
 
 #[test]
 fn resolves_incidents_of_deleted_owners_within_seconds() {
@@ -18,30 +15,6 @@ fn resolves_incidents_of_deleted_owners_within_seconds() {
         let end = sim.attempts.iter().rev().find(|attempt| !attempt.resolved.is_empty()).unwrap();
         assert!(end.at.duration_since(before).as_secs() <= 7, "{format:?}: {:?}", end.at.duration_since(before));
     }
-}
-
-#[test]
-fn an_alert_lasts_while_a_pod_of_its_namespace_is_unclear() {
-    for format in [WebhookFormat::Generic, WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager]
-    {
-        let mut sim = played(format, "+1 60s");
-        sim.unclear.insert(key(1));
-        sim.play("-1 1000s");
-        assert_eq!(sim.book(0), "30 +1", "{format:?}");
-        sim.unclear.clear();
-        sim.play("60s");
-        assert_eq!(sim.said(1), "-1", "{format:?}");
-    }
-}
-
-#[test]
-fn keeps_alerts_firing_for_30_s_and_for_5_minutes_at_most() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.policy.after = Duration::from_secs(600);
-    sim.play("+1 700s -1 100s");
-    assert_eq!(sim.book(0), "600 +1 | 730 -1", "`after` delays the start only");
-    let sim = played(WebhookFormat::PagerDuty, &("+1 40s -1 20s ".repeat(30) + "+1 40s -1 400s"));
-    assert_eq!(sim.book(0), "30 +1 | 2140 -1", "a flapping incident keeps firing longer");
 }
 
 #[test]
@@ -66,33 +39,6 @@ fn keeps_alerts_alive_while_incidents_are_unknown() {
 }
 
 #[test]
-fn counts_incidents_that_end_while_the_webhook_is_unusable() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.usable = false;
-    sim.play("+1 60s");
-    assert!(sim.stored.next_attempt.is_none() && sim.stored.failures == 0, "nothing was tried");
-    sim.play("-1 10m +2 60s");
-    assert_eq!((sim.attempts.len(), sim.stored.dropped), (0, 1));
-    sim.usable = true;
-    sim.play("secret 1s");
-    assert_eq!(sim.said(0), "+2");
-}
-
-#[test]
-fn sends_firing_alerts_to_a_new_receiver() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Generic] {
-        let mut sim = played(format, "+1 +2 5m");
-        let before = sim.book.len();
-        // A new version of the Secret is not a new receiver.
-        sim.play("-2 10s secret 10s");
-        assert_eq!(sim.book.len(), before, "{format:?}");
-        sim.play("receiver 60s");
-        let said = sim.said(before);
-        assert_eq!(said.replace(" | ", " "), "+1 -2", "{format:?}");
-    }
-}
-
-#[test]
 fn retries_404_within_a_minute_and_then_every_two_minutes() {
     let mut sim = played(WebhookFormat::Slack, "Fails +1 100s AnswersNotFound");
     let failures = sim.attempts.len();
@@ -109,24 +55,6 @@ fn retries_404_within_a_minute_and_then_every_two_minutes() {
     assert_eq!(sim.attempts.len(), 3, "then every minute or two");
     sim.play("60s");
     assert_eq!(sim.attempts.len(), 4);
-}
-
-#[test]
-fn continues_to_match_an_incident_whose_reason_changes() {
-    for after in [0, 60] {
-        let mut spec = webhook(WebhookFormat::Slack);
-        spec.match_ = Some(Match { reasons: Some(vec!["Error".to_owned()]), ..Match::default() });
-        let mut sim = Simulation::new(WebhookFormat::Slack);
-        sim.policy = NotificationPolicy::new(0, &spec).unwrap();
-        sim.policy.after = Duration::from_secs(after);
-        sim.play("+1 1:Error 10s 1:OOMKilled 10m");
-        // Also after a restart of the operator, when only the status is known.
-        sim.memory = IncidentMemory::default();
-        sim.play("10m");
-        assert_eq!(sim.said(0), "+1", "after {after} s");
-        sim.play("-1 60s");
-        assert_eq!(sim.said(0), "+1 | -1");
-    }
 }
 
 #[test]
@@ -149,4 +77,35 @@ fn ignores_stopped_in_an_edited_status() {
     sim.stored.stopped = true;
     sim.play("+1 60s");
     assert_eq!(sim.said(0), "+1");
+}
+
+/// As if the state of messages could not be stored: after a restart, the same message has the same ID.
+fn unstored(format: WebhookFormat, script: &str) -> Simulation {
+    let mut sim = Simulation::new(format);
+    sim.is_unstored = true;
+    sim.play(script);
+    sim
+}
+
+#[test]
+fn an_id_follows_from_the_incidents_and_their_beginnings() {
+    // Nothing was stored, so the new process sends what lasts again.
+    let mut sim = unstored(WebhookFormat::Slack, "+1 +2 10m wiped .");
+    assert_eq!((sim.attempts.len(), sim.ids().len()), (2, 1));
+    // Others, or the same ones with other beginnings, or their ends, are another message.
+    sim.play("-2 . wiped . -1 . 60s +1 +2 60s");
+    assert_eq!((sim.attempts.len(), sim.ids().len()), (5, 4));
+}
+
+#[test]
+fn an_incident_that_begins_again_has_another_id() {
+    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
+        let mut sim = unstored(format, "+1 60s");
+        let begun = sim.active.clone();
+        sim.play("-1 60s");
+        // It came back with the same beginning, as one whose pod could not be seen for a while.
+        sim.active = begun;
+        sim.play("60s");
+        assert_eq!(sim.ids().len(), 3, "{format:?}");
+    }
 }

@@ -101,18 +101,6 @@ fn an_end_at_pagerduty_is_told_with_the_next_start() {
     assert_eq!(sim.sent.last().unwrap().started[0].key, key(2));
 }
 
-#[test]
-fn an_incident_that_is_not_listed_and_flaps_is_counted_once() {
-    let mut sim = played(WebhookFormat::Slack, "quiet:120 +s0..40 60s");
-    let muted = sim.stored.muted.clone().unwrap();
-    assert_eq!((muted.count, muted.incidents.len(), muted.unlisted), (40, 16, 24));
-    sim.play(&"-s39 20s +s39 60s ".repeat(5));
-    // It returns for a moment, and is not due before it ends.
-    sim.play("-s39 20s +s39 20s -s39 2m");
-    let muted = sim.stored.muted.clone().unwrap();
-    assert_eq!((muted.count, muted.ended, muted.unlisted_ended), (39, 1, 0));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 

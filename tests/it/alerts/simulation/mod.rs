@@ -33,14 +33,13 @@ mod properties;
 mod receiver;
 mod refusals;
 mod repair;
-mod repetitions;
 mod resending;
 mod returning;
 mod scenarios;
 mod script;
 mod storms;
 mod tenants;
-mod unstored;
+mod transcripts;
 
 use mutes::Mutes;
 pub(super) use receiver::Behaviour;

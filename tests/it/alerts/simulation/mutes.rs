@@ -10,7 +10,7 @@ use super::{
     storms::storm_of_eight,
 };
 use orchestr::{
-    alerts::{Alert, Incident, IncidentMemory, MuteRules, Notification},
+    alerts::{Alert, IncidentMemory, MuteRules, Notification},
     api::{AlertPhase, MessageKind, MuteMatch, MutedStatus, QuietHours, Severity, Silence, WebhookFormat},
 };
 
@@ -47,10 +47,6 @@ impl Simulation {
     pub(super) fn remove_mutes(&mut self) {
         self.mutes = Mutes::default();
         self.update_mute_rules();
-    }
-
-    fn set_severity(&mut self, number: u8, severity: Severity) {
-        self.change(&key(number), |incident| Incident { severity, ..incident });
     }
 
     fn update_mute_rules(&mut self) {
@@ -150,31 +146,6 @@ fn sends_an_incident_when_the_silence_ends_if_it_lasts() {
 }
 
 #[test]
-fn counts_what_began_and_ended_while_held_back() {
-    for format in WebhookFormat::ALL {
-        // An incident that returns soon has not ended.
-        let mut sim = played(format, "silence:*:600 +1 +2 60s -1 -2 20s +2 100s -2 100s +3 -3 100s");
-        assert_eq!((sim.muted().count, sim.muted().ended, sim.sent.len()), (0, 2, 0), "{format:?}");
-        sim.play("1000s");
-        assert_eq!((sim.sent.len(), sim.muted().ended), (0, 2), "{format:?}: nothing else is sent");
-        sim.play("+4 60s");
-        let message = sim.sent.iter().find(|message| message.kind == MessageKind::Firing).unwrap();
-        assert_eq!(message.ended_while_muted, 2, "{format:?}");
-        let text = rendered_text(message, format);
-        assert!(text.contains("2 problems began and ended while they were held back"), "{format:?}: {text}");
-        assert_eq!(sim.stored.muted, None, "{format:?}");
-        sim.play("-4 10m");
-        assert_eq!(sim.ended_while_muted(), 2, "{format:?}: they are counted once");
-    }
-}
-
-#[test]
-fn counts_an_incident_that_returns_for_a_moment() {
-    let sim = played(WebhookFormat::Slack, "silence:*:600 +1 40s -1 +1 10s -1 60s");
-    assert_eq!((sim.muted().count, sim.muted().ended), (0, 1));
-}
-
-#[test]
 fn says_how_many_problems_are_held_back() {
     let sim = played(WebhookFormat::Slack, "+1 60s silence:*:3600 +2 60s -1 60s");
     let message = sim.sent.last().unwrap();
@@ -182,14 +153,6 @@ fn says_how_many_problems_are_held_back() {
     assert!(!message.is_all_clear());
     let text = rendered_text(message, WebhookFormat::Slack);
     assert!(text.contains("1 other problem is held back by silences or quiet hours."), "{text}");
-}
-
-#[test]
-fn sends_the_end_of_an_alert_while_it_is_muted() {
-    for format in WebhookFormat::ALL {
-        let sim = played(format, "+1 60s silence:*:7200 quiet:120 60s -1 40s");
-        assert_eq!(sim.said(0), "+1 | -1", "{format:?}");
-    }
 }
 
 #[test]
@@ -236,26 +199,6 @@ fn a_muted_storm_survives_a_change_of_the_receiver() {
 }
 
 #[test]
-fn repeats_a_muted_alert_when_the_silence_ends() {
-    for (format, repeated) in [(WebhookFormat::Slack, "9000 repeat"), (WebhookFormat::PagerDuty, "9000 repeat +1")] {
-        let sim = played(format, "+1 3000s silence:1:6000 9000s");
-        assert_eq!(sim.book(1), repeated);
-    }
-}
-
-#[test]
-fn withdraws_a_repetition_unsent_before_the_silence() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = played(format, "+1 60s Unreachable 1h");
-        assert!(sim.stored.pending.is_some());
-        sim.play("silence:1:3600 Accepts 3000s");
-        assert_eq!((sim.book.len(), sim.stored.pending.as_ref()), (1, None), "{format:?}");
-        sim.play("15m");
-        assert_eq!(sim.book.len(), 2, "{format:?}");
-    }
-}
-
-#[test]
 fn holds_back_an_announcement_unsent_before_the_silence() {
     for (receiver, announced) in [("Unreachable", 0), ("AcceptsWithoutAnswering", 1)] {
         let mut sim = played(WebhookFormat::Slack, &format!("{receiver} +1 31s silence:1:3600 Accepts 30m"));
@@ -268,17 +211,6 @@ fn holds_back_an_announcement_unsent_before_the_silence() {
 }
 
 #[test]
-fn a_message_without_announcements_says_what_is_resolved() {
-    for format in [WebhookFormat::Slack, WebhookFormat::Generic] {
-        let mut sim = played(format, "+2 60s Unreachable -2 +1 32s");
-        let pending = sim.stored.pending.as_ref().map(|pending| pending.kind);
-        assert_eq!(pending, Some(MessageKind::Firing), "{format:?}");
-        sim.play("quiet:60 Accepts 10m");
-        assert_eq!((sim.said(1).as_str(), sim.sent.last().unwrap().kind), ("-2", MessageKind::Resolved), "{format:?}");
-    }
-}
-
-#[test]
 fn an_incident_that_ended_before_it_could_be_sent_is_held_back() {
     for (started, ended, count) in [("+1 1=7", "-1", 1), ("+1..4 1..4=7", "-1..4", 3)] {
         // They are due 20 s after the first message, and wait for the next.
@@ -287,21 +219,6 @@ fn an_incident_that_ended_before_it_could_be_sent_is_held_back() {
         sim.play(&format!("{ended} 2s quiet:60 30m"));
         assert_eq!((sim.sent.len(), sim.muted().ended, sim.stored.dropped), (1, count, 0), "{started}");
     }
-}
-
-#[test]
-fn incidents_pass_quiet_hours_once_they_are_critical() {
-    let mut sim = played(WebhookFormat::PagerDuty, "quiet:60 +1 +2");
-    sim.set_severity(1, Severity::Critical);
-    sim.play("5m");
-    sim.set_severity(2, Severity::Critical);
-    sim.play("0s +3 3310s");
-    assert_eq!(sim.book(0), "30 +1 | 300 +2 | 3600 +3");
-}
-
-#[test]
-fn announces_when_a_silence_is_removed() {
-    assert_eq!(played(WebhookFormat::Slack, "silence:*:86400 +1 10m unmute 0s").book(0), "600 +1");
 }
 
 #[test]
@@ -320,43 +237,6 @@ fn holds_back_a_common_cause_only_if_all_of_its_incidents_are() {
         let started: usize = sim.sent.iter().map(|sent| sent.started.len()).sum();
         assert_eq!(started, 1, "{format:?}: the incidents have no alerts of their own");
     }
-}
-
-#[test]
-fn counts_more_incidents_than_the_status_lists() {
-    let mut sim = played(WebhookFormat::Slack, "quiet:60 +s0..40 60s");
-    assert_eq!((sim.muted().count, sim.muted().incidents.len()), (40, 16));
-    sim.play("-s10..40 60s");
-    assert_eq!((sim.muted().count, sim.muted().ended, sim.muted().incidents.len()), (10, 30, 10));
-    sim.play("1h");
-    assert_eq!((sim.sent[0].ended_while_muted, sim.firing(), sim.stored.dropped), (30, 10, 0));
-}
-
-#[test]
-fn a_storm_that_was_sent_does_not_end_because_it_is_muted() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = storm_of_eight(format);
-        let before = sim.book.len();
-        sim.play("quiet:120 10m +s10..40 50m");
-        assert_eq!(sim.book.len(), before, "{format:?}: neither its end nor its growth is sent");
-        sim.play("2h");
-        assert_eq!(sim.storm, 38, "{format:?}");
-        sim.play("-* 15m");
-        assert_eq!((sim.storm, sim.stored.storm.is_none()), (0, true), "{format:?}");
-    }
-}
-
-#[test]
-fn an_unsent_storm_that_is_muted_is_not_dropped() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.policy.pacing.max_incidents = 2;
-    sim.play("Unreachable +s0..10 31s");
-    assert!(sim.stored.storm.is_some());
-    sim.play("quiet:60 Accepts 10m");
-    assert_eq!((sim.sent.len(), sim.stored.dropped, sim.muted().count), (0, 0, 10));
-    assert_eq!(sim.stored.storm, None);
-    sim.play("1h");
-    assert_eq!((sim.storm, sim.stored.dropped), (8, 0));
 }
 
 pub(super) fn mute() -> impl Strategy<Value = String> {
@@ -448,17 +328,5 @@ fn a_changed_reason_stays_silenced_after_a_failover() {
         }
         sim.play("1h");
         assert!(sim.said(0).starts_with("+1"), "{format:?}: the silence has ended: {}", sim.said(0));
-    }
-}
-
-/// The only incident of the storm ended and returned just before the receiver changed, so it is not due at that time.
-#[test]
-fn a_new_receiver_is_sent_a_storm_that_was_empty_at_first() {
-    for format in [WebhookFormat::Slack, WebhookFormat::Alertmanager] {
-        let mut sim = Simulation::new(format);
-        sim.policy.pacing.max_incidents = 2;
-        sim.play("+3 0s +2 0s +4 0s 35s -4 0s +4 0s receiver 0s");
-        sim.recover();
-        assert_eq!((sim.firing(), sim.storm, sim.active.len()), (2, 1, 3), "{format:?}");
     }
 }

@@ -15,20 +15,6 @@ use orchestr::{
 };
 
 #[test]
-fn a_silence_leaves_an_alert_that_an_earlier_receiver_has() {
-    for (format, (then, expected)) in
-        WebhookFormat::ALL.into_iter().flat_map(|format| [(format, ("1h", "+1")), (format, ("-1 2m", "-1"))])
-    {
-        let mut sim = played(format, "+1 100s Unreachable receiver 60s");
-        assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Announcing, "{format:?}");
-        sim.play("silence:1:3600 60s Accepts 30m");
-        assert_eq!((sim.said(1).as_str(), sim.stored.muted.as_ref()), ("", None), "{format:?}");
-        sim.play(then);
-        assert_eq!((sim.said(1).as_str(), sim.stored.dropped), (expected, 0), "{format:?}");
-    }
-}
-
-#[test]
 fn a_new_receiver_is_sent_an_alert_after_its_silence() {
     for format in WebhookFormat::ALL {
         let mut sim = played(format, "+1 100s");
@@ -42,24 +28,6 @@ fn a_new_receiver_is_sent_an_alert_after_its_silence() {
         }
         sim.play("10m");
         assert_eq!(sim.said(1), "+2 | +1", "{format:?}");
-    }
-}
-
-#[test]
-fn a_failing_new_receiver_is_sent_ends_of_meanwhile() {
-    for format in WebhookFormat::ALL {
-        let sim = played(format, "+1 100s Unreachable receiver 60s -1 15m Accepts 15m");
-        assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("+1 | -1", 0), "{format:?}");
-    }
-}
-
-#[test]
-fn a_new_receiver_is_sent_the_end_of_an_uncertain_alert() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = played(format, "AcceptsWithoutAnswering +1 31s");
-        let before = sim.book.len();
-        sim.play("Unreachable receiver silence:1:3600 60s -1 Accepts 15m");
-        assert_eq!(sim.said(before), "-1", "{format:?}");
     }
 }
 
@@ -78,21 +46,6 @@ fn a_mute_leaves_a_storm_that_an_earlier_receiver_has() {
         sim.play(then);
         assert_eq!(sim.storms(before), [expected], "{format:?}");
         assert_eq!((sim.stored.dropped, sim.stored.muted.as_ref()), (0, None), "{format:?}");
-    }
-}
-
-#[test]
-fn growth_of_a_storm_unsent_before_quiet_hours_is_sent_after() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = storm_of_eight(format);
-        let before = sim.book.len();
-        sim.play("Unreachable +s10..40 60s");
-        // Alertmanager is sent it after the next attempt to send it everything again.
-        assert_eq!(sim.stored.pending.is_some(), format != WebhookFormat::Alertmanager, "{format:?}");
-        sim.play("quiet:60 Accepts 30m");
-        assert_eq!((sim.said(before).as_str(), sim.storm), ("", 8), "{format:?}");
-        sim.play("40m");
-        assert_eq!((sim.storm, sim.stored.pending.as_ref()), (38, None), "{format:?}");
     }
 }
 

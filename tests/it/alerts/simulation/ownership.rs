@@ -34,56 +34,6 @@ impl Simulation {
 }
 
 #[test]
-fn an_alert_stays_until_it_is_resolved_if_its_severity_changes() {
-    // The last replica fails, and then one works again, before or after the operator is restarted.
-    for restarts in [false, true] {
-        let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
-        sim.play("+1");
-        for (severity, expected) in [(Warning, ""), (Critical, "100 +1"), (Warning, "100 +1")] {
-            sim.set_ownership(1, severity, "");
-            sim.advance(100);
-            assert_eq!(sim.book(0), expected, "it is no concern of this webhook before");
-        }
-        if restarts {
-            sim.memory = IncidentMemory::default();
-        }
-        sim.advance(1_000);
-        assert_eq!(sim.book(0), "100 +1", "restarts: {restarts}");
-        sim.play("-1 60s");
-        assert_eq!(sim.said(1), "-1");
-    }
-}
-
-#[test]
-fn an_incident_that_was_critical_for_a_moment_is_sent() {
-    let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
-    sim.start(1);
-    sim.set_ownership(1, Critical, "");
-    sim.advance(10);
-    sim.set_ownership(1, Warning, "");
-    sim.advance(60);
-    assert_eq!(sim.book(0), "30 +1");
-    assert_eq!(sim.stored.alerts[0].severity, Some(Critical), "the one by which it is routed");
-}
-
-#[test]
-fn an_alert_stays_with_the_team_that_was_sent_it() {
-    let mut sim = simulation(WebhookFormat::Slack, teams(&["checkout", "web"]));
-    sim.play("+1 +2");
-    sim.set_ownership(1, Warning, "checkout");
-    sim.set_ownership(2, Warning, "");
-    sim.advance(60);
-    sim.set_ownership(1, Warning, "bank");
-    sim.advance(60);
-    sim.memory = IncidentMemory::default();
-    sim.advance(600);
-    assert_eq!(sim.book(0), "30 +1");
-    assert_eq!(sim.stored.alerts[0].team, "checkout");
-    sim.play("-1 60s");
-    assert_eq!(sim.book.len(), 2);
-}
-
-#[test]
 fn matches_by_severity_and_team_together() {
     let both = |severity, team: &str| {
         let matches = Match { teams: teams(&["checkout"]).teams, ..severities(&[Critical, Info]) };
@@ -154,34 +104,6 @@ fn a_common_cause_has_the_highest_severity_of_its_members() {
 }
 
 #[test]
-fn changes_of_severity_cause_no_message() {
-    let mut sim = Simulation::new(WebhookFormat::Slack);
-    sim.start(1);
-    for _ in 0..10 {
-        sim.set_ownership(1, Critical, "web");
-        sim.advance(60);
-        sim.set_ownership(1, Warning, "bank");
-        sim.advance(60);
-    }
-    assert_eq!(sim.book.len(), 1);
-    sim.play("-1 60s");
-    assert_eq!(sim.book.len(), 2);
-}
-
-#[test]
-fn a_common_cause_lasts_if_members_become_less_severe() {
-    let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
-    sim.play("+0..3 *=7");
-    (0..3).for_each(|number| sim.set_ownership(number, Critical, ""));
-    sim.advance(60);
-    (0..3).for_each(|number| sim.set_ownership(number, Warning, ""));
-    sim.play("restart 10m");
-    assert_eq!(sim.book.len(), 1);
-    sim.play("-0..3 60s");
-    assert_eq!(sim.book.len(), 2);
-}
-
-#[test]
 fn a_common_cause_lasts_if_only_the_memory_matched() {
     // Its members were critical before it was sent, or have the teams of different people, or were OOMKilled.
     let reasons = Match { reasons: Some(vec!["OOMKilled".to_owned()]), ..Match::default() };
@@ -202,30 +124,6 @@ fn a_common_cause_lasts_if_only_the_memory_matched() {
             assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?} {matches:?}");
             sim.play("-0..2 60s");
             assert!(sim.sent.iter().any(|message| !message.resolved.is_empty()), "{format:?} {matches:?}");
-        }
-    }
-}
-
-#[test]
-fn an_incident_held_back_is_sent_or_counted_after_a_restart() {
-    for lasts in [true, false] {
-        let mut sim = simulation(WebhookFormat::Slack, severities(&[Critical]));
-        sim.silence("*", 600);
-        sim.start(1);
-        sim.set_ownership(1, Critical, "");
-        sim.advance(60);
-        sim.set_ownership(1, Warning, "");
-        sim.play("restart 60s");
-        let held_back = sim.stored.muted.clone().unwrap();
-        assert_eq!((held_back.count, held_back.ended), (1, 0));
-        if !lasts {
-            sim.end(1);
-        }
-        sim.advance(1_200);
-        if lasts {
-            assert_eq!(sim.book(0), "600 +1");
-        } else {
-            assert_eq!((sim.sent.len(), sim.stored.muted.as_ref().unwrap().ended), (0, 1));
         }
     }
 }

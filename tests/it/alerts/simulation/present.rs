@@ -66,30 +66,6 @@ fn never_fires_what_ended_while_the_receiver_failed() {
 }
 
 #[test]
-fn an_incident_that_returns_before_its_turn_is_sent_once() {
-    for format in WebhookFormat::ALL {
-        let mut sim = Simulation::new(format);
-        sim.policy.after = Duration::ZERO;
-        sim.play("+1 1s +2 1s -2 10s +2 60s");
-        assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("+1 | +2", 0), "{format:?}");
-    }
-}
-
-#[test]
-fn a_withdrawn_incident_that_returns_is_sent_as_a_start() {
-    for format in WebhookFormat::ALL {
-        for receiver in ["Fails", "AcceptsWithoutAnswering", "Gone crash@sending ."] {
-            // The message may have been accepted. It is sent again without the incident that has ended.
-            let mut sim = played(format, &format!("{receiver} +1 +2 31s -2 0s +2 0s"));
-            let before = sim.book.len();
-            sim.play("Accepts secret 15m");
-            assert_eq!(sim.said(before).replace(" | ", " "), "+1 +2", "{format:?} {receiver}");
-            assert!(sim.due_unsent.is_empty(), "{format:?} {receiver}");
-        }
-    }
-}
-
-#[test]
 fn the_end_names_the_cause_that_the_start_named() {
     for format in WebhookFormat::ALL.into_iter().filter(|format| *format != WebhookFormat::PagerDuty) {
         for restarts in [false, true] {

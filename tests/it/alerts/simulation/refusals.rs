@@ -85,22 +85,6 @@ fn sends_a_refused_incident_once_the_receiver_takes_it() {
     }
 }
 
-#[test]
-fn retries_refused_incidents_when_the_webhook_changes() {
-    let mut sim = refusing(WebhookFormat::Slack, &[1], "+1..4 2m");
-    sim.play("Accepts secret 31s");
-    assert_eq!(sent(&sim).0, keys(1..4));
-}
-
-#[test]
-fn counts_refused_incidents_that_end_as_dropped() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let sim = refusing(format, &[1], "+1..3 2m -1 5m");
-        assert_eq!((sim.stored.dropped, sim.stored.last_refusal.is_none()), (1, true), "{format:?}");
-        assert_eq!(sent(&sim), (keys([2]), keys([])), "{format:?}: it has no end, because it had no start");
-    }
-}
-
 /// The incident was accepted before, and fires or ends now.
 #[test]
 fn an_incident_that_is_refused_later_holds_up_no_other() {
@@ -177,26 +161,6 @@ fn a_refused_repetition_is_probed_until_the_receiver_takes_it() {
     let repeated = sim.sent.last().unwrap();
     let text = rendered_text(repeated, WebhookFormat::Slack);
     assert!(text.contains(&key(1)), "{text}");
-}
-
-#[test]
-fn a_storm_that_is_refused_holds_up_no_incident() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let mut sim = Simulation::new(format);
-        sim.policy.pacing.max_incidents = 2;
-        sim.play("RejectsAll +0..10 2m Accepts secret 2m");
-        assert_eq!((sent(&sim).0.len(), sim.storm), (2, 8), "{format:?}");
-    }
-}
-
-#[test]
-fn an_uncertain_message_that_is_refused_later_is_split_as_well() {
-    let mut sim = played(WebhookFormat::Slack, "Fails +1..4 31s");
-    sim.receiver = Behaviour::RefusesNaming(&[1]);
-    sim.advance(120);
-    assert_eq!(sent(&sim).0, keys(2..4));
-    sim.play("Accepts -1 2000s");
-    assert!(sent(&sim).1.contains(&key(1)), "its start may have been accepted, so its end is sent");
 }
 
 #[test]

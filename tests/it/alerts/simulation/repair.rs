@@ -70,14 +70,6 @@ fn records_that_alertmanager_recovered() {
     assert_ne!(sim.stored.last_success, success);
 }
 
-#[test]
-fn probes_with_names_only_if_the_shortest_message_is_too_large() {
-    let mut sim = played(WebhookFormat::Slack, "RejectsAll +1 60s");
-    assert_eq!(sim.attempts.len(), 3, "with logs, without logs, and names only");
-    sim.play("10m");
-    assert_eq!(sim.attempts.len(), 3 + 6, "every 90 seconds, with names only");
-}
-
 /// Another version may have phases, kinds of messages and details that this one does not know.
 #[test]
 fn sends_the_end_of_what_another_version_has_sent() {

@@ -14,18 +14,6 @@ fn resolved(format: WebhookFormat) -> Simulation {
 }
 
 #[test]
-fn counts_each_return_of_a_resolved_incident_once() {
-    let mut sim = resolved(WebhookFormat::Slack);
-    // The incident is current, but not due yet: its alert is still the resolved one.
-    sim.play("+1 10s");
-    assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Resolved, 0));
-    sim.play("60s");
-    assert_eq!((sim.stored.alerts[0].phase, sim.stored.alerts[0].returns), (AlertPhase::Firing, 1));
-    sim.play("-1 10m");
-    assert_eq!(sim.book(2), "150 +1 | 250 -1", "30 s after its return, and 30 s, doubled once");
-}
-
-#[test]
 fn keeps_the_end_of_a_resolved_alert_when_its_incident_returns() {
     let mut sim = resolved(WebhookFormat::Alertmanager);
     sim.policy.after = Duration::from_secs(3_600);
@@ -70,24 +58,6 @@ fn evicts_the_oldest_resolved_alerts_when_the_status_is_full() {
         let count = |kind: &str| sim.stored.alerts.iter().filter(|alert| alert.key.starts_with(kind)).count();
         assert_eq!(["a", "b", "c"].map(count), [0, left, batch], "{format:?}: the oldest resolved alerts are evicted");
         assert!(sim.stored.storm.is_none(), "{format:?}");
-    }
-}
-
-#[test]
-fn keeps_an_incident_that_returns_before_its_end_is_sent() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty, WebhookFormat::Alertmanager] {
-        let mut sim = played(format, "+1 40s Unreachable -1 40s");
-        assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving, "{format:?}");
-        sim.play("+1 Accepts 10m");
-        assert_eq!((sim.stored.alerts[0].phase, sim.said(0).as_str()), (AlertPhase::Firing, "+1"), "{format:?}");
-    }
-}
-
-#[test]
-fn sends_an_incident_that_returns_to_a_new_receiver() {
-    for format in [WebhookFormat::Slack, WebhookFormat::PagerDuty] {
-        let sim = played(format, "+1 100s -1 10s receiver 10s +1 100s");
-        assert_eq!(sim.said(0), "+1 | +1", "{format:?}");
     }
 }
 

@@ -11,35 +11,10 @@ use orchestr::{
 use WebhookFormat::{Alertmanager, PagerDuty, Slack};
 
 #[test]
-fn sends_a_lasting_incident_hourly_until_it_is_resolved() {
-    let sim = played(Slack, "+1 2h 10m -1 10m");
-    assert_eq!(sim.book(0), "30 +1 | 3630 repeat | 7230 repeat | 7830 -1");
-}
-
-#[test]
-fn sends_nothing_about_a_rollout() {
-    let sim = played(Slack, "+0 25s -0 +1 25s -1 +2 25s -2 +3 25s -3 +4 25s -4 +5 25s -5 10m");
-    assert_eq!((sim.book(0).as_str(), sim.stored.dropped), ("", 0));
-}
-
-#[test]
-fn sends_one_start_and_one_end_of_a_flapping_pod() {
-    for format in [Slack, PagerDuty] {
-        let sim = played(format, &("+1 40s -1 20s ".repeat(20) + "1h"));
-        assert_eq!(sim.book(0), "30 +1 | 1480 -1", "{format:?}");
-    }
-}
-
-#[test]
 fn sends_a_slowly_flapping_pod_less_and_less_often() {
     let sim = played(Slack, &("+1 100s -1 100s ".repeat(20) + "1h"));
     let began = sim.book(0).matches('+').count();
     assert!(began <= 3, "{began} messages about the start");
-}
-
-#[test]
-fn groups_changes_within_30_s_after_a_message_into_the_next() {
-    assert_eq!(played(Slack, "+0 5s +1 5s +2 5s +3 125s").book(0), "30 +0 | 60 +1 +2 +3");
 }
 
 #[test]
@@ -61,28 +36,6 @@ fn does_not_change_the_status_for_alerts_sent_again() {
 }
 
 #[test]
-fn counts_what_began_and_ended_during_an_outage() {
-    let mut sim = played(Slack, "Unreachable +1 60s +2 2m -1 10m");
-    assert_eq!((sim.stored.dropped, sim.ids().len()), (1, 2), "one ID for each incident");
-    sim.play("Accepts 10m");
-    assert_eq!(sim.book.len(), 1);
-}
-
-#[test]
-fn stops_after_410_until_the_secret_changes() {
-    let mut sim = played(Slack, "Gone +1 24h");
-    assert!(sim.attempts.len() == 1 && sim.stored.stopped);
-    sim.play("Accepts secret 0s");
-    assert_eq!((sim.attempts.len(), sim.ids().len()), (2, 1));
-}
-
-#[test]
-fn shortens_a_message_that_is_too_large() {
-    let sim = played(Slack, "RejectsDetails +1 60s");
-    assert_eq!((sim.attempts.len(), sim.ids().len(), sim.stored.failures), (3, 1, 0));
-}
-
-#[test]
 fn keeps_a_full_status_with_hostile_names_within_its_bytes() {
     let mut sim = Simulation::new(Alertmanager);
     for number in 0..300 {
@@ -93,6 +46,16 @@ fn keeps_a_full_status_with_hostile_names_within_its_bytes() {
     let length = serde_json::to_string(&sim.stored).unwrap().len();
     assert!(length <= BYTES + 2_048, "{length} bytes");
     assert!(length > BYTES / 2, "only {length} bytes are used");
+}
+
+#[test]
+fn repeats_incidents_that_do_not_fit_with_the_others() {
+    let sim = played(Slack, "+s0..100 3h");
+    let repeats: Vec<_> = sim.sent.iter().filter(|sent| sent.kind == MessageKind::Repeat).collect();
+    assert_eq!(repeats.len(), 2);
+    for repeat in repeats {
+        assert!(repeat.omitted > 0 && repeat.firing() == 100, "{} of {}", repeat.omitted, repeat.firing());
+    }
 }
 
 #[test]
@@ -119,26 +82,6 @@ fn recovers_from_a_status_that_lost_its_pending_message() {
     sim.play("30s");
     assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolved);
     assert_eq!(sim.said(0), "+1 | -1 | -1");
-}
-
-#[test]
-fn sends_changes_without_waiting_for_a_failing_repetition() {
-    for format in [Slack, PagerDuty] {
-        let mut sim = played(format, "+1 1h Unreachable 60s");
-        assert_eq!(sim.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
-        sim.play("+2 60s");
-        assert_ne!(sim.stored.pending.as_ref().map(|pending| pending.kind), Some(MessageKind::Repeat));
-        sim.play("Accepts 10m");
-        assert_eq!(accepted(&sim)[1].2, [key(2)], "{format:?}");
-    }
-}
-
-#[test]
-fn sends_pagerduty_one_incident_at_a_time() {
-    let sim = played(PagerDuty, "+0..3 3700s -0..3 5m");
-    let expected =
-        ["30 +0 | 32 +1 | 34 +2", "3630 repeat +0 | 3632 repeat +1 | 3634 repeat +2", "3730 -0 | 3732 -1 | 3734 -2"];
-    assert_eq!(sim.book(0), expected.join(" | "));
 }
 
 #[test]
@@ -189,47 +132,6 @@ fn sends_no_end_without_send_resolved() {
         assert!(sim.sent.iter().all(|message| message.resolved.is_empty()), "{format:?}: nor is it sent again");
         assert!(sim.stored.alerts.is_empty() && sim.stored.storm.is_none(), "{:?}", sim.stored);
     }
-}
-
-#[test]
-fn repeats_an_uncertain_message_before_any_other() {
-    let mut sim = played(Slack, "Fails +1 31s +2 15m");
-    assert_eq!(sim.ids().len(), 1, "the second incident waits until the first message is certain");
-    sim.play("-2 Accepts 400s -1 Fails 90s");
-    assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving);
-    sim.play("+1 60s");
-    assert_eq!(sim.stored.alerts[0].phase, AlertPhase::Resolving, "the end may have been delivered");
-    sim.play("Accepts 10m");
-    assert_eq!(sim.said(0), "+1 | -1 | +1");
-}
-
-#[test]
-fn sends_the_end_of_an_uncertain_start() {
-    // The first attempt is uncertain, the later ones are not.
-    for first in ["Fails", "Unreachable crash@sending"] {
-        let sim = played(Slack, &format!("{first} +1 31s Unreachable 60s -1 10m Accepts 10m"));
-        assert_eq!((sim.said(0).as_str(), sim.stored.dropped), ("-1", 0), "{first}");
-    }
-}
-
-#[test]
-fn sends_no_message_about_dropped_incidents() {
-    let mut sim = played(Slack, "+1 60s Unreachable +2 60s -2 5m");
-    assert!(sim.stored.dropped == 1 && sim.stored.pending.is_none(), "{:?}", sim.stored);
-    sim.play("Accepts 10m");
-    assert_eq!(sim.book.len(), 1);
-}
-
-#[test]
-fn sends_starts_before_ends_to_pagerduty() {
-    let sim = played(PagerDuty, "+1 +2 100s -1 +4 -2 +3 100s");
-    assert_eq!(sim.book(2), "130 +3 | 132 +4 | 134 -1 | 136 -2");
-}
-
-#[test]
-fn counts_incidents_that_end_while_waiting_for_their_turn() {
-    let sim = played(PagerDuty, "+s0..20 30s -* 1h");
-    assert_eq!((sim.book(0).matches('+').count(), sim.stored.dropped), (1, 19));
 }
 
 #[test]

@@ -9,19 +9,23 @@
 //! | `1:Error` | the reason of an incident changes |
 //! | `silence:1:600`, `quiet:60`, `unmute` | an owner is silenced for 600 s, quiet hours of an hour begin, all of them end |
 //! | `unknown`, `known` | whether the current incidents are known |
-//! | `1!Critical` | the severity of an incident changes |
-//! | `restart`, `wiped`, `secret`, `receiver` | the operator is restarted, the status is lost, a Secret changes, another receiver follows |
+//! | `unclear:1`, `clear` | a pod of an incident's namespace cannot be judged, all pods can be |
+//! | `1!Critical`, `1!Critical@web` | the severity of an incident changes, and its team |
+//! | `restart`, `forget` | the operator is restarted: only the status is known, or only the memory of incidents is lost |
+//! | `wiped`, `secret`, `receiver` | the status is lost, a Secret changes, another receiver follows |
+//! | `unusable`, `usable` | whether the webhook can be used |
+//! | `recover` | everything works for an hour, and nothing is muted |
 //! | `crash@storing`, `crash@sending`, `crash@recording` | before which step the operator crashes next |
 //! | `.` | the operator runs, as it does when time passes |
 //! | `Unreachable`, `Accepts`, … | how the receiver behaves from now on |
 
 use super::{Behaviour, CrashPoint, Simulation, key};
 use orchestr::{
-    alerts::{Incident, Notification},
+    alerts::{Incident, IncidentMemory, Notification},
     api::{AlertPhase, AlertStatus, MessageKind, Severity, WebhookFormat, WebhookStatus},
 };
 
-const BEHAVIOURS: [Behaviour; 12] = [
+const BEHAVIOURS: [Behaviour; 13] = [
     Behaviour::Accepts,
     Behaviour::Unreachable,
     Behaviour::AcceptsWithoutAnswering,
@@ -32,6 +36,7 @@ const BEHAVIOURS: [Behaviour; 12] = [
     Behaviour::RejectsAll,
     Behaviour::AnswersNotFound,
     Behaviour::AnswersUnauthorized,
+    Behaviour::RefusesNaming(&[1]),
     Behaviour::RefusesNaming(&[1, 4]),
     Behaviour::Gone,
 ];
@@ -106,9 +111,12 @@ impl Simulation {
             self.silence(&owner, seconds.parse().unwrap());
         } else if let Some(minutes) = word.strip_prefix("quiet:") {
             self.begin_quiet_hours(minutes.parse().unwrap());
-        } else if let Some((number, severity)) = word.split_once('!') {
+        } else if let Some(unclear) = word.strip_prefix("unclear:") {
+            self.unclear.extend(keys(unclear));
+        } else if let Some((number, ownership)) = word.split_once('!') {
+            let (severity, team) = ownership.split_once('@').unwrap_or((ownership, ""));
             let severity = if severity == "Critical" { Severity::Critical } else { Severity::Warning };
-            self.change(&keys(number)[0], |incident| Incident { severity, team: "".into(), ..incident });
+            self.change(&keys(number)[0], |incident| Incident { severity, team: team.into(), ..incident });
         } else if let Some((number, reason)) = word.split_once(':') {
             self.change(&keys(number)[0], |incident| Incident { reason: reason.into(), ..incident });
         } else {
@@ -121,7 +129,12 @@ impl Simulation {
             "unmute" => self.remove_mutes(),
             "known" => self.incidents_known = true,
             "unknown" => self.incidents_known = false,
+            "clear" => self.unclear.clear(),
             "restart" => self.restart(),
+            "forget" => self.memory = IncidentMemory::default(),
+            "recover" => self.recover(),
+            "usable" => self.usable = true,
+            "unusable" => self.usable = false,
             "." => _ = self.run(),
             "wiped" => {
                 self.interrupted = None;

@@ -67,15 +67,6 @@ fn resends_a_storm_to_alertmanager_only_while_it_fires() {
 }
 
 #[test]
-fn sends_the_incidents_of_a_shrinking_storm_one_by_one() {
-    let mut sim = played(WebhookFormat::Slack, "+s0..150 60s");
-    assert_eq!(sim.storm, 50);
-    sim.play("-s0..80 10m");
-    assert_eq!((sim.storm, sim.stored.storm.is_some()), (0, false));
-    assert_eq!((sim.firing(), sim.stored.dropped), (70, 0));
-}
-
-#[test]
 fn sends_a_doubled_storm_before_a_slowly_growing_one() {
     let mut sim = played(WebhookFormat::Slack, "+s0..110 60s");
     assert_eq!((sim.book.len(), sim.storm), (2, 10), "a hundred names need two messages");
@@ -96,15 +87,6 @@ fn sends_no_further_incident_when_one_ends_during_a_storm() {
     let sim = played(WebhookFormat::Slack, "+s0..150 60s -s7 10m");
     let started: Vec<_> = sim.book.iter().map(|message| message.matches('+').count()).collect();
     assert_eq!((started, sim.said(2).as_str()), (vec![65, 35, 0], "-s7"));
-}
-
-#[test]
-fn counts_the_incidents_of_an_unsent_storm_that_ended() {
-    let mut sim = played(WebhookFormat::Slack, "Unreachable +s0..150 60s");
-    let overflow = sim.stored.storm.as_ref().and_then(|storm| storm.overflow.as_ref());
-    assert_eq!(overflow.map(|overflow| overflow.count), Some(50));
-    sim.play("-s0..80 10m");
-    assert_eq!((sim.stored.dropped, sim.stored.storm.is_none()), (80, true));
 }
 
 #[test]
@@ -170,45 +152,12 @@ fn includes_a_changed_storm_in_a_message_that_is_sent_anyway() {
 }
 
 #[test]
-fn sends_the_end_of_a_storm_whose_growth_could_not_be_sent() {
-    // Also if the growth may have been delivered: nothing that has ended is called firing.
-    for receiver in ["Unreachable", "Fails"] {
-        let mut sim = storm_of_eight(WebhookFormat::Slack);
-        sim.play(&format!("{receiver} +s10..30 60s -* 2m Accepts 15m"));
-        assert!(sim.said(1).ends_with("storm=0") && sim.storms(1) == [0], "{receiver}: {}", sim.said(1));
-        assert_eq!((sim.storm, sim.stored.dropped), (0, 0));
-    }
-}
-
-#[test]
-fn sends_the_end_of_a_storm_that_may_have_been_delivered() {
-    for (receiver, expected) in [("Unreachable", ""), ("Fails", "storm=0 | storm=8")] {
-        let mut sim = storm_of_eight(WebhookFormat::Slack);
-        sim.play(&format!("{receiver} -s2..10 60s"));
-        assert_eq!(sim.stored.storm.as_ref().unwrap().phase, AlertPhase::Resolving);
-        sim.play("+s2..10 60s Accepts 15m");
-        assert_eq!(sim.said(1), expected, "{receiver}");
-        assert!(sim.stored.storm.is_some());
-    }
-}
-
-#[test]
 fn keeps_the_end_of_a_storm_until_it_can_be_sent() {
     let mut sim = storm_of_eight(WebhookFormat::Slack);
     let end = sim.now;
     sim.play("Unreachable -s2..10 10m Accepts 10m");
     assert_eq!(sim.said(1), "storm=0");
     assert_eq!(sim.sent[1].storm.as_ref().unwrap().resolved_at, Some(end));
-}
-
-#[test]
-fn drops_an_unsent_storm_that_ends_beside_an_uncertain_message() {
-    let mut sim = Simulation::new(WebhookFormat::PagerDuty);
-    sim.policy.pacing.max_incidents = 2;
-    sim.play("Fails +s0..6 60s");
-    assert_eq!(sim.stored.storm.as_ref().map(|storm| storm.phase), Some(AlertPhase::Queued));
-    sim.play("-s2..6 60s");
-    assert_eq!((sim.stored.storm.as_ref(), sim.stored.dropped), (None, 4));
 }
 
 /// The severity of the storm, in each message that contains it.
