@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod, ServiceAccount},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -17,15 +14,14 @@ use orchestr::{
 };
 use orchestr_testbed::{
     Answer, ControlPlane, Kubelet, eventually,
+    objects::{ago, container, stored},
     pods::{Shape, filler},
 };
 use serde_json::{Value, json};
 
 use super::{
-    Result,
-    faults::uid,
-    heading,
-    scenario::{NODE, PodFixture, Step, ago, status_of},
+    Result, heading,
+    scenario::{Change, FailingPod, Step},
 };
 
 pub const NAMESPACE: &str = "orchestr-system";
@@ -46,22 +42,16 @@ impl<'a> Cluster<'a> {
     /// Installs the CRD, creates the object and the healthy pods.
     pub async fn new(plane: &'a ControlPlane, kubelet: &'a Kubelet) -> Result<Self> {
         let client = plane.admin()?;
-        let crd = crd();
-        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let name = crd.metadata.name.clone().unwrap_or_default();
-        crds.patch(&name, &PatchParams::apply("demo").force(), &Patch::Apply(&crd)).await?;
+        plane.install(&crd()).await?;
         for namespace in [NAMESPACE, "shop", "bank", "ml"] {
-            ensure_namespace(&client, namespace).await?;
+            plane.ensure_namespace(namespace).await?;
         }
         let objects: Api<Orchestr> = Api::namespaced(client.clone(), NAMESPACE);
         let object: Orchestr = serde_json::from_value(json!({
             "apiVersion": "kopf.dev/v1", "kind": "Orchestr", "metadata": {"name": OBJECT},
             "spec": {"alerts": {"checkRunningPods": true}},
         }))?;
-        eventually("the API server serves Orchestr objects", Duration::from_secs(30), async || {
-            objects.create(&PostParams::default(), &object).await.map_err(|error| error.to_string())
-        })
-        .await?;
+        objects.create(&PostParams::default(), &object).await?;
         let shape = Shape { namespaces: 12, workloads: 40, crash_looping: 0, ..Shape::default() };
         plane.load((0..HEALTHY).map(|index| filler(index, &shape))).await?;
         Ok(Self { plane, kubelet, client, healthy: HEALTHY, namespaces: shape.namespaces })
@@ -69,47 +59,32 @@ impl<'a> Cluster<'a> {
 
     /// Applies the changes of a step.
     pub async fn apply(&self, step: &Step) -> Result<()> {
-        for fixture in step.changes {
-            match fixture {
-                PodFixture::Recovers(pod) => {
+        for change in step.changes {
+            match change {
+                Change::Recovers(pod) => {
                     let (pods, name) = self.pods(pod);
                     let patch = json!({"status": running("app")});
                     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
                 }
-                PodFixture::Deleted(pod) => {
+                Change::Deleted(pod) => {
                     let (pods, name) = self.pods(pod);
                     pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
                 }
-                PodFixture::Log(pod, log) => {
+                Change::Log(pod, log) => {
                     let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
                     self.kubelet.script(namespace, name, "app", true, Answer::text(*log));
                 }
-                PodFixture::Objects(objects) => {
-                    self.plane.load(objects().into_iter().map(|(key, object)| (key, object.to_string()))).await?;
+                Change::Objects(objects) => {
+                    self.plane.load(objects()).await?;
                 }
-                fixture => {
-                    let Some(spec) = fixture.pod() else { continue };
-                    if let Some((container, previous, log)) = spec.log {
-                        self.kubelet.script(spec.namespace, spec.name, container, previous, Answer::text(log));
+                Change::Fails((pod, ..)) => {
+                    let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
+                    let FailingPod { pod, log } = FailingPod::new(namespace, name)?;
+                    if let Some((container, previous, log)) = log {
+                        self.kubelet.script(namespace, name, &container, previous, Answer::text(log));
                     }
-                    let mut pod = json!({
-                        "apiVersion": "v1", "kind": "Pod",
-                        // Written to etcd directly, because the API server would set `creationTimestamp` to now.
-                        "metadata": {
-                            "name": spec.name, "namespace": spec.namespace, "uid": uid(spec.name),
-                            "creationTimestamp": ago(spec.age),
-                        },
-                        "spec": {"nodeName": NODE, "containers": [{"name": "app", "image": "registry.example/demo:1"}]},
-                    });
-                    merge(&mut pod, &spec.changes);
-                    if spec.deleted_long_ago {
-                        pod["metadata"]["deletionTimestamp"] = json!(ago(400));
-                        // The kubelet has confirmed that the containers have ended.
-                        pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-                    }
-                    pod["status"] = spec.status;
-                    let key = orchestr_testbed::pods::key(spec.namespace, spec.name);
-                    self.plane.load([(key, pod.to_string())]).await?;
+                    // Written to etcd directly, because the API server would set `creationTimestamp` to now.
+                    self.plane.load([stored("pods", &pod)]).await?;
                 }
             }
         }
@@ -217,50 +192,15 @@ pub fn show_incidents(status: &OrchestrStatus) {
 }
 
 /// A running, ready pod's status.
-pub fn running(container: &str) -> Value {
-    let mut status = status_of(container, 0, json!({"running": {"startedAt": ago(900)}}), None);
-    status["ready"] = json!(true);
+pub fn running(name: &str) -> Value {
     // This is a merge patch over the pod's old status: null removes a field.
-    status["state"]["waiting"] = Value::Null;
+    let state = json!({"running": {"startedAt": ago(900)}, "waiting": null});
     json!({
         "phase": "Running",
         "conditions": [
             {"type": "PodScheduled", "status": "True"},
             {"type": "Ready", "status": "True", "reason": null, "message": null, "lastTransitionTime": ago(1)},
         ],
-        "containerStatuses": [status],
+        "containerStatuses": [container(name, json!({"ready": true, "started": true, "state": state}))],
     })
-}
-
-/// Creates a namespace and its default service account, which no controller manager creates here.
-async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
-    let params = PatchParams::apply("demo");
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces
-        .patch(
-            name,
-            &params,
-            &Patch::Apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})),
-        )
-        .await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
-    accounts
-        .patch(
-            "default",
-            &params,
-            &Patch::Apply(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})),
-        )
-        .await?;
-    Ok(())
-}
-
-fn merge(target: &mut Value, changes: &Value) {
-    match (target, changes) {
-        (Value::Object(target), Value::Object(changes)) => {
-            for (key, change) in changes {
-                merge(target.entry(key.clone()).or_insert(Value::Null), change);
-            }
-        }
-        (target, changes) => *target = changes.clone(),
-    }
 }

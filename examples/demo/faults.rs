@@ -1,9 +1,10 @@
 //! Faults of more than one pod: a bad rollout, a quota that refuses pods, a node that stops reporting. No controllers run
 //! in the demo's cluster, so this also writes what they would: ReplicaSets and events.
 
+use orchestr_testbed::objects::{ago, container, controlled_by, pod, stored, uid_of};
 use serde_json::{Value, json};
 
-use super::scenario::{NODE, Problem, ago, status_of};
+use super::scenario::{NODE, Problem};
 
 /// The node that stops reporting.
 pub const SICK_NODE: &str = "node-rack-b7";
@@ -37,7 +38,7 @@ pub const ON_SICK_NODE: [Problem; 9] = [
 ];
 
 /// An object as it is stored in etcd: its key and its JSON.
-pub type Stored = (String, Value);
+pub type Stored = (String, String);
 
 /// A Deployment whose new revision crashes while the old one serves.
 pub fn rollout() -> Vec<Stored> {
@@ -46,12 +47,12 @@ pub fn rollout() -> Vec<Stored> {
         let labels = json!({"app": "checkout", "pod-template-hash": hash});
         stored(
             "replicasets",
-            json!({
+            &json!({
                 "apiVersion": "apps/v1", "kind": "ReplicaSet",
                 "metadata": {
-                    "name": name, "namespace": "shop", "uid": uid(name), "creationTimestamp": ago(900), "labels": labels,
+                    "name": name, "namespace": "shop", "uid": uid_of(name), "creationTimestamp": ago(900), "labels": labels,
                     "annotations": {"deployment.kubernetes.io/revision": number.to_string()},
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout", "uid": uid("checkout"), "controller": true}],
+                    "ownerReferences": controlled_by("Deployment", "checkout", uid_of("checkout")),
                 },
                 "spec": {
                     "replicas": replicas, "selector": {"matchLabels": labels},
@@ -82,7 +83,7 @@ pub fn rollout() -> Vec<Stored> {
             json!([{"name": "LOG_LEVEL", "value": "info"}, {"name": "PAYMENT_TIMEOUT", "value": "5s"}]),
         ),
     ];
-    let pod = |name: &str, set: &str, image: &str, age, status| {
+    let checkout = |name: &str, set: &str, image: &str, age, status| {
         let spec = json!({"nodeName": NODE, "containers": [{"name": "app", "image": image, "resources": {"limits": {"memory": "512Mi"}}}]});
         stored_pod(
             "shop",
@@ -96,7 +97,7 @@ pub fn rollout() -> Vec<Stored> {
     };
     for index in 0..SERVING {
         let name = format!("{OLD}-{index}tq7n");
-        objects.push(pod(&name, OLD, "registry.example/checkout:1.4.2", 4_000, super::cluster::running("app")));
+        objects.push(checkout(&name, OLD, "registry.example/checkout:1.4.2", 4_000, super::cluster::running("app")));
     }
     for (name, ..) in ROLLOUT {
         let name = name.split_once('/').map_or(name, |(_, name)| name);
@@ -105,16 +106,19 @@ pub fn rollout() -> Vec<Stored> {
             "containerID": format!("containerd://{:064}", 5),
         });
         let message = format!("back-off 40s restarting failed container=app pod={name}_shop");
-        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
+        let app = json!({
+            "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": message}},
+            "lastState": {"terminated": last},
+        });
         let status = json!({
             "phase": "Running", "startTime": ago(120),
             "conditions": [
                 {"type": "PodScheduled", "status": "True"},
                 {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": ago(110)},
             ],
-            "containerStatuses": [status_of("app", 3, waiting, Some(last))],
+            "containerStatuses": [container("app", app)],
         });
-        objects.push(pod(name, NEW, "registry.example/checkout:1.5.0", 120, status));
+        objects.push(checkout(name, NEW, "registry.example/checkout:1.5.0", 120, status));
     }
     objects
 }
@@ -130,11 +134,11 @@ pub fn refused_by_quota() -> Vec<Stored> {
     vec![
         stored(
             "replicasets",
-            json!({
+            &json!({
                 "apiVersion": "apps/v1", "kind": "ReplicaSet",
                 "metadata": {
-                    "name": name, "namespace": "bank", "uid": uid(name), "creationTimestamp": ago(320), "labels": labels,
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "reports", "uid": uid("reports"), "controller": true}],
+                    "name": name, "namespace": "bank", "uid": uid_of(name), "creationTimestamp": ago(320), "labels": labels,
+                    "ownerReferences": controlled_by("Deployment", "reports", uid_of("reports")),
                 },
                 "spec": {
                     "replicas": 3, "selector": {"matchLabels": labels},
@@ -147,7 +151,7 @@ pub fn refused_by_quota() -> Vec<Stored> {
             }),
         ),
         event(
-            &json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "bank", "name": name, "uid": uid(name)}),
+            &json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "bank", "name": name, "uid": uid_of(name)}),
             "FailedCreate",
             &format!("Error creating: {refusal}"),
             14,
@@ -192,7 +196,7 @@ pub fn failed_readiness_probe() -> Vec<Stored> {
     let message = "Readiness probe failed: HTTP probe failed with statuscode: 503";
     let name = super::scenario::NOT_READY_POD;
     let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": name, "uid": uid(name),
+        "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": name, "uid": uid_of(&format!("shop/{name}")),
         "fieldPath": "spec.containers{app}",
     });
     vec![event(&pod, "Unhealthy", message, 41)]
@@ -203,11 +207,11 @@ fn event(involved: &Value, reason: &str, message: &str, count: u32) -> Stored {
     let text = |field: &str| involved[field].as_str().unwrap_or_default();
     stored(
         "events",
-        json!({
+        &json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {
                 "name": format!("{}.{:016x}", text("name"), message.len()), "namespace": involved["namespace"],
-                "uid": uid(&format!("{}.event", text("name"))), "creationTimestamp": ago(300),
+                "uid": uid_of(&format!("{}.event", text("name"))), "creationTimestamp": ago(300),
             },
             "involvedObject": involved, "type": "Warning", "reason": reason, "message": message, "count": count,
             "firstTimestamp": ago(300), "lastTimestamp": ago(3), "source": {"component": "demo"},
@@ -215,6 +219,7 @@ fn event(involved: &Value, reason: &str, message: &str, count: u32) -> Stored {
     )
 }
 
+/// A pod of this controller, with this age.
 fn stored_pod(
     namespace: &str,
     name: &str,
@@ -224,31 +229,11 @@ fn stored_pod(
     age: i64,
     status: Value,
 ) -> Stored {
-    stored(
-        "pods",
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": name, "namespace": namespace, "uid": uid(name), "creationTimestamp": ago(age), "labels": labels,
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": uid(owner), "controller": true}],
-            },
-            "spec": spec, "status": status,
-        }),
-    )
-}
-
-fn stored(resource: &str, object: Value) -> Stored {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    (format!("/registry/{resource}/{}/{}", text("namespace"), text("name")), object)
+    let owner = controlled_by(kind, owner, uid_of(owner));
+    let metadata = json!({"creationTimestamp": ago(age), "labels": labels, "ownerReferences": owner});
+    stored("pods", &pod(namespace, name, json!({"metadata": metadata, "spec": spec, "status": status})))
 }
 
 fn hash(name: &str) -> &str {
     name.rsplit_once('-').map_or("", |(_, hash)| hash)
-}
-
-/// A UID derived from the name.
-pub fn uid(name: &str) -> String {
-    let hash = u128::from(orchestr::pods::Uid::from_text(name));
-    let hex = format!("{hash:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
