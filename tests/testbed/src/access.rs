@@ -44,10 +44,6 @@ impl ServiceAccountAccess {
     }
 
     /// A new client. It is bound to the runtime in which it is made.
-    ///
-    /// # Errors
-    ///
-    /// When there is no TLS to be had.
     pub fn client(&self) -> Result<Client> {
         Ok(Client::try_from(self.config())?)
     }
@@ -76,10 +72,6 @@ impl ControlPlane {
     }
 
     /// A new client for the cluster's administrator. It is bound to the runtime in which it is made.
-    ///
-    /// # Errors
-    ///
-    /// When there is no TLS to be had.
     pub fn admin(&self) -> Result<Client> {
         Ok(Client::try_from(self.admin_config())?)
     }
@@ -103,10 +95,6 @@ impl ControlPlane {
     }
 
     /// Writes a kubeconfig for `config`. It is deleted with the control plane.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written.
     pub fn kubeconfig_for(&self, name: &str, config: &Config) -> Result<PathBuf> {
         let auth = &config.auth_info;
         let json = serde_json::json!({
@@ -131,10 +119,6 @@ impl ControlPlane {
     }
 
     /// The credentials of an existing service account.
-    ///
-    /// # Errors
-    ///
-    /// When the API server gives it no token.
     pub async fn service_account(&self, namespace: &str, name: &str) -> Result<ServiceAccountAccess> {
         let accounts = Api::<ServiceAccount>::namespaced(self.admin()?, namespace);
         let request = TokenRequest {
@@ -151,19 +135,13 @@ impl ControlPlane {
     }
 
     /// Runs kubectl as the cluster's administrator, with `stdin` if any.
-    ///
-    /// # Errors
-    ///
-    /// If kubectl cannot be run. Its own failures are in the output.
+    /// Fails only if kubectl cannot be run: its own failures are in the output.
     pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         self.kubectl_as(self.admin_kubeconfig(), args, stdin).await
     }
 
     /// Runs kubectl with a kubeconfig, with `stdin` if any.
-    ///
-    /// # Errors
-    ///
-    /// If kubectl cannot be run. Its own failures are in the output.
+    /// Fails only if kubectl cannot be run: its own failures are in the output.
     pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
         let doing = || "run kubectl".to_owned();
         let mut child = Command::new(kubectl().await?)

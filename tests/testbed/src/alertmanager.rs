@@ -23,10 +23,7 @@ pub struct Alertmanager {
 
 impl Alertmanager {
     /// Starts an Alertmanager that forwards firing and resolved alerts to `webhook` almost immediately.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be built, or does not start: then with the end of its log.
+    /// Fails when it cannot be built, or does not start: then with the end of its log.
     pub async fn start(webhook: &str) -> Result<Self> {
         let built = alertmanager().await?;
         let run = run_dir(&std::env::temp_dir(), "orchestr-alertmanager-")?;
@@ -60,10 +57,6 @@ impl Alertmanager {
     }
 
     /// The active alerts in its API.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
     pub async fn alerts(&self) -> Result<serde_json::Value> {
         Ok(serde_json::from_str(&get("Alertmanager", self.port, "/api/v2/alerts", "").await?)?)
     }

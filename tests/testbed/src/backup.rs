@@ -19,10 +19,7 @@ pub struct Backup(PathBuf);
 
 impl ControlPlane {
     /// Takes a backup of the whole cluster. etcd is stopped for that, for less than a second.
-    ///
-    /// # Errors
-    ///
-    /// If the files cannot be copied, or if etcd does not start again; then with the end of its log.
+    /// Fails if the files cannot be copied, or if etcd does not start again; then with the end of its log.
     pub async fn back_up(&self) -> Result<Backup> {
         let (data, backup) =
             (self.run.join("etcd"), tempfile::tempdir_in(&self.run).doing(|| "make a folder".to_owned())?);
@@ -32,10 +29,6 @@ impl ControlPlane {
 
     /// Puts the cluster back to the state of a backup, as an administrator does who restores etcd: while the API server is
     /// stopped. What was written since is lost, and resource versions continue from those of the backup.
-    ///
-    /// # Errors
-    ///
-    /// If the API server is running, if the files cannot be copied, or if etcd does not start again.
     pub async fn restore(&self, backup: &Backup) -> Result<()> {
         if self.lock().is_some() {
             return Err(Error::ApiServer("running"));

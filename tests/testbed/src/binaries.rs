@@ -113,9 +113,7 @@ static HELM: GoTools = GoTools {
 /// The programs of a control plane.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    /// etcd.
     pub etcd: PathBuf,
-    /// The API server.
     pub kube_apiserver: PathBuf,
 }
 
@@ -140,10 +138,7 @@ pub async fn build_all() {
 
 /// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS`. If that is not set, builds them once with Go. With
 /// `ORCHESTR_TEST_KUBERNETES=1.32.4`, the API server of that version is always built.
-///
-/// # Errors
-///
-/// [`Error::Assets`] if the folder lacks a program, [`Error::Version`] if the version is not supported, [`Error::NoGo`]
+/// Returns [`Error::Assets`] if the folder lacks a program, [`Error::Version`] if the version is not supported, [`Error::NoGo`]
 /// or [`Error::Build`] if the programs cannot be built.
 pub async fn binaries() -> Result<Binaries> {
     let dir = match assets() {
@@ -162,10 +157,6 @@ pub async fn binaries() -> Result<Binaries> {
 }
 
 /// Finds kubectl like [`binaries`].
-///
-/// # Errors
-///
-/// Like [`binaries`].
 pub async fn kubectl() -> Result<PathBuf> {
     let dir = match assets() {
         Some(dir) => {
@@ -178,30 +169,18 @@ pub async fn kubectl() -> Result<PathBuf> {
 }
 
 /// Builds Alertmanager, once, with Go.
-///
-/// # Errors
-///
-/// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub(crate) async fn alertmanager() -> Result<PathBuf> {
     build_all().await;
     Ok(ALERTMANAGER.built().await?.join("alertmanager"))
 }
 
 /// Builds Helm, once, with Go.
-///
-/// # Errors
-///
-/// [`Error::NoGo`] or [`Error::Build`] if it cannot be built.
 pub async fn helm() -> Result<PathBuf> {
     build_all().await;
     Ok(HELM.built().await?.join("helm"))
 }
 
 /// Builds Prometheus and promtool, once, with Go, and returns their folder.
-///
-/// # Errors
-///
-/// [`Error::NoGo`] or [`Error::Build`] if they cannot be built.
 pub(crate) async fn prometheus() -> Result<PathBuf> {
     build_all().await;
     PROMETHEUS.built().await.map(Path::to_owned)

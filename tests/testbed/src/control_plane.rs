@@ -90,10 +90,7 @@ impl std::fmt::Debug for ControlPlane {
 impl ControlPlane {
     /// Starts a control plane and waits until it is ready. It takes about 3 s, and some minutes the first time, when the
     /// programs are built.
-    ///
-    /// # Errors
-    ///
-    /// If the programs are missing and cannot be built, or if one does not start; then with the end of its log.
+    /// Fails if the programs are missing and cannot be built, or if one does not start; then with the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = binaries().await?;
         let mut starts = 0;
@@ -166,10 +163,6 @@ impl ControlPlane {
     }
 
     /// Stops the API server as an upgrade does (SIGTERM); etcd stays. It may take seconds: open watches are drained.
-    ///
-    /// # Errors
-    ///
-    /// When it is stopped already.
     pub async fn stop_api_server(&self) -> Result<()> {
         let api_server = self.take_api_server()?;
         api_server.signal("TERM")?;
@@ -180,20 +173,12 @@ impl ControlPlane {
     }
 
     /// Stops the API server as a power cut does (SIGKILL); etcd stays.
-    ///
-    /// # Errors
-    ///
-    /// When it is stopped already.
     pub async fn kill_api_server(&self) -> Result<()> {
         drop_elsewhere(self.take_api_server()?).await;
         Ok(())
     }
 
     /// Sends the API server a signal by name: after `STOP` it accepts connections and answers nothing, until `CONT`.
-    ///
-    /// # Errors
-    ///
-    /// When it is stopped.
     pub fn signal_api_server(&self, name: &str) -> Result<()> {
         match self.lock().as_ref() {
             Some(api_server) => api_server.signal(name),
@@ -202,10 +187,7 @@ impl ControlPlane {
     }
 
     /// Starts the API server again, on the same port and the same data, and waits until it is ready.
-    ///
-    /// # Errors
-    ///
-    /// If it is running already, or if it does not start; then with the end of its log.
+    /// Fails if it is running already, or if it does not start; then with the end of its log.
     pub async fn start_api_server(&self) -> Result<()> {
         if self.lock().is_some() {
             return Err(Error::ApiServer("running"));
@@ -233,20 +215,12 @@ impl ControlPlane {
     }
 
     /// Stops the API server as an upgrade does, and starts it again on the same port and the same data.
-    ///
-    /// # Errors
-    ///
-    /// Like [`Self::stop_api_server`] and [`Self::start_api_server`].
     pub async fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server().await?;
         self.start_api_server().await
     }
 
     /// Creates a namespace with a unique name that starts with `prefix`.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses it.
     pub async fn namespace(&self, prefix: &str) -> Result<String> {
         let namespace = serde_json::from_value(serde_json::json!({
             "metadata": {"generateName": format!("{prefix}-")}
@@ -259,10 +233,6 @@ impl ControlPlane {
     }
 
     /// Creates a namespace and its default service account, unless they exist.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses it.
     pub async fn ensure_namespace(&self, name: &str) -> Result<()> {
         let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
         let api = Api::<Namespace>::all(self.admin()?);
@@ -272,10 +242,6 @@ impl ControlPlane {
 
     /// Creates a service account unless it exists. The API server rejects pods in a namespace without the account
     /// `default`, which no controller creates here.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses it.
     pub async fn ensure_service_account(&self, namespace: &str, name: &str) -> Result<()> {
         let account: ServiceAccount = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
         let api = Api::<ServiceAccount>::namespaced(self.admin()?, namespace);
@@ -292,10 +258,6 @@ impl ControlPlane {
     }
 
     /// Installs a CRD, and waits until its objects are served. May run concurrently.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses it or does not serve it.
     pub async fn install(&self, crd: &CustomResourceDefinition) -> Result<()> {
         let client = self.admin()?;
         let crds = Api::<CustomResourceDefinition>::all(client.clone());
@@ -310,10 +272,6 @@ impl ControlPlane {
     }
 
     /// The API server's own metrics, as text.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
     pub async fn metrics(&self) -> Result<String> {
         Ok(self.admin()?.request_text(get("/metrics")?).await?)
     }
@@ -321,10 +279,7 @@ impl ControlPlane {
     /// The audit events of all requests so far, oldest first: `verb`, `user.username`, `userAgent`, `objectRef`,
     /// `requestURI`, `responseStatus.code`, `stage`. A request that lasts, like a watch, has two: `ResponseStarted` and
     /// `ResponseComplete`.
-    ///
-    /// # Errors
-    ///
-    /// When [`Options::audit_log`] was not set.
+    /// Fails when [`Options::audit_log`] was not set.
     pub fn audit_log(&self) -> Result<Vec<serde_json::Value>> {
         let path = self.run.join("audit.log");
         let text = fs::read_to_string(&path).doing(|| format!("read {}", path.display()))?;

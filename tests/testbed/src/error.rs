@@ -11,77 +11,30 @@ pub enum Error {
         "KUBEBUILDER_ASSETS is {}, which has no {missing}: point it at a folder that has it, or unset it and the programs are built with Go",
         .dir.display()
     )]
-    Assets {
-        /// The folder that the variable names.
-        dir: PathBuf,
-        /// The programs that it lacks.
-        missing: String,
-    },
+    Assets { dir: PathBuf, missing: String },
     /// `ORCHESTR_TEST_KUBERNETES` names a version that cannot be built here.
     #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to {known}")]
-    Version {
-        /// The value of the variable.
-        version: String,
-        /// The only valid value.
-        known: &'static str,
-    },
+    Version { version: String, known: &'static str },
     /// Go is not installed, so the programs cannot be built.
     #[error("there is no `go` to build {names} with: install Go {version} or later (https://go.dev/dl/){instead}")]
-    NoGo {
-        /// The programs.
-        names: &'static str,
-        /// The version that the tools' go.mod asks for.
-        version: String,
-        /// What else can be done, if anything.
-        instead: &'static str,
-    },
+    NoGo { names: &'static str, version: String, instead: &'static str },
     /// Go could not build the programs.
     #[error(
         "`go build` of {names} failed: it {status}; Go {version} or later and the Go module proxy are needed{instead}:\n{log}"
     )]
-    Build {
-        /// The programs.
-        names: &'static str,
-        /// The version that the tools' go.mod asks for.
-        version: String,
-        /// What else can be done, if anything.
-        instead: &'static str,
-        /// How the build ended.
-        status: String,
-        /// The end of what it printed.
-        log: String,
-    },
+    Build { names: &'static str, version: String, instead: &'static str, status: String, log: String },
     /// A program ended by itself, or never became ready.
     #[error("{program} {what}; the end of its log:\n{log}")]
-    Program {
-        /// Which one.
-        program: String,
-        /// What it did.
-        what: String,
-        /// The end of what it printed.
-        log: String,
-    },
+    Program { program: String, what: String, log: String },
     /// The API server is not in the required state: it is stopped, or already running.
     #[error("the API server is {0}")]
     ApiServer(&'static str),
     /// A condition did not come true in time.
     #[error("{what} did not happen within {after:?}: {last}")]
-    Timeout {
-        /// The condition.
-        what: String,
-        /// How long.
-        after: Duration,
-        /// The result of the last check.
-        last: String,
-    },
+    Timeout { what: String, after: Duration, last: String },
     /// An operation failed in the operating system.
     #[error("cannot {doing}: {source}")]
-    Io {
-        /// The operation that failed.
-        doing: String,
-        /// The error of the operating system.
-        source: std::io::Error,
-    },
+    Io { doing: String, source: std::io::Error },
     /// A request to the API server failed.
     #[error("the API server: {0}")]
     Kube(#[source] Box<kube::Error>),

@@ -29,10 +29,7 @@ impl ControlPlane {
     ///
     /// The API server decodes JSON from etcd as well as protobuf, and does not validate it. The objects must contain
     /// `metadata.uid` and `creationTimestamp`, and must not contain a `resourceVersion`.
-    ///
-    /// # Errors
-    ///
-    /// If etcd rejects an object. Other objects may have been written.
+    /// Fails if etcd rejects an object. Other objects may have been written.
     pub async fn load<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.write(objects, 1).await
     }
@@ -44,10 +41,6 @@ impl ControlPlane {
     /// The objects of one transaction share a `resourceVersion`. A running API server would consider that version
     /// complete after the first of them, so that clients that list or start a watch at that moment would never receive
     /// the others.
-    ///
-    /// # Errors
-    ///
-    /// If the API server is already stopped or does not start again, or if etcd rejects a transaction.
     pub async fn load_at_rest<V: AsRef<[u8]>>(&self, objects: impl IntoIterator<Item = (String, V)>) -> Result<u64> {
         self.kill_api_server().await?;
         let loaded = self.write(objects, BATCH).await;
@@ -75,19 +68,11 @@ impl ControlPlane {
     }
 
     /// Writes one value under a key in etcd.
-    ///
-    /// # Errors
-    ///
-    /// When etcd refuses it.
     pub async fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<()> {
         self.load([(key.to_owned(), value)]).await.map(drop)
     }
 
     /// Deletes all keys that begin with `prefix`, and returns their number.
-    ///
-    /// # Errors
-    ///
-    /// When etcd refuses it, or `prefix` is empty.
     pub async fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         // The end of a range is exclusive. Incrementing the last byte of the prefix cannot overflow, because keys are
         // ASCII.
@@ -105,10 +90,6 @@ impl ControlPlane {
     ///
     /// The API server still serves older versions from its watch cache. To make it answer `410 Gone` to a *watch* from
     /// an older `resourceVersion`, restart it ([`Self::restart_api_server`]), which empties the cache.
-    ///
-    /// # Errors
-    ///
-    /// When etcd refuses it.
     pub async fn compact_etcd(&self) -> Result<u64> {
         let nothing = json!({"key": encode("/"), "count_only": true});
         let revision = self.ask("/v3/kv/range", &nothing).await?.header.revision;
@@ -118,10 +99,6 @@ impl ControlPlane {
     }
 
     /// A connection for many single writes, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// When etcd cannot be reached.
     pub async fn writer(&self) -> Result<Writer> {
         Ok(Writer(self.etcd().await?))
     }
@@ -146,10 +123,6 @@ pub struct Writer(Connection);
 
 impl Writer {
     /// Writes one value under a key in etcd.
-    ///
-    /// # Errors
-    ///
-    /// When etcd refuses it.
     pub async fn put(&mut self, key: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let Some((body, _)) = transaction(&mut std::iter::once((key.to_owned(), value)), 1) else { return Ok(()) };
         self.0.post("/v3/kv/txn", body).await.map(drop)

@@ -141,10 +141,6 @@ pub struct Kubelet {
 
 impl Kubelet {
     /// Starts a kubelet and registers its Node. An existing Node with that name is replaced.
-    ///
-    /// # Errors
-    ///
-    /// When no port is free or the API server refuses the Node.
     pub async fn start(plane: &ControlPlane, node_name: &str) -> Result<Self> {
         let tls = TlsAcceptor::from(Arc::new(tls(plane)?));
         let doing = || "start a kubelet".to_owned();
@@ -173,10 +169,6 @@ impl Kubelet {
     }
 
     /// Registers another Node for this kubelet. An existing Node with that name is replaced.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses it.
     pub async fn register(&self, plane: &ControlPlane, node_name: &str) -> Result<()> {
         register(plane, node_name, self.port).await
     }
@@ -211,10 +203,7 @@ impl Kubelet {
     }
 
     /// Waits for at least `count` requests, and returns all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Timeout`] when there are not that many within `timeout`.
+    /// Returns [`Error::Timeout`] when there are not that many within `timeout`.
     pub async fn wait_for_requests(&self, count: usize, timeout: Duration) -> Result<Vec<LogRequest>> {
         let what = format!("the kubelet's request number {count}");
         eventually(&what, timeout, async || {
@@ -238,10 +227,6 @@ impl Kubelet {
     }
 
     /// Waits until no request is in flight.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Timeout`] when some are still after `timeout`.
     pub async fn wait_until_idle(&self, timeout: Duration) -> Result<()> {
         let mut in_flight = self.state.in_flight.subscribe();
         match tokio::time::timeout(timeout, in_flight.wait_for(|count| *count == 0)).await {

@@ -19,10 +19,6 @@ const TRIES: u16 = 64;
 static PICKED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// Picks a free port that this process has not picked before.
-///
-/// # Errors
-///
-/// If none of [`TRIES`] ports is free.
 pub(crate) fn pick() -> Result<u16> {
     let random = RandomState::new();
     let mut picked = PICKED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,10 +33,7 @@ pub struct PromtoolOutput {
 
 impl Prometheus {
     /// Starts a Prometheus that scrapes a port on loopback every second.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be built, or does not start: then with the end of its log.
+    /// Fails when it cannot be built, or does not start: then with the end of its log.
     pub async fn start(target: u16) -> Result<Self> {
         let built = prometheus().await?.join("prometheus");
         let run = run_dir(&std::env::temp_dir(), "orchestr-prometheus-")?;
@@ -65,10 +62,6 @@ impl Prometheus {
     }
 
     /// The result of an instant query: a list of samples with their labels.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer, or the query is invalid.
     pub async fn query(&self, expression: &str) -> Result<Vec<serde_json::Value>> {
         let query: String = form_urlencoded::byte_serialize(expression.as_bytes()).collect();
         let answer = get("Prometheus", self.port, &format!("/api/v1/query?query={query}"), "").await?;
@@ -77,20 +70,12 @@ impl Prometheus {
     }
 
     /// The targets that it scrapes, and their state.
-    ///
-    /// # Errors
-    ///
-    /// When it does not answer.
     pub async fn targets(&self) -> Result<serde_json::Value> {
         Ok(serde_json::from_str(&get("Prometheus", self.port, "/api/v1/targets", "").await?)?)
     }
 }
 
 /// Runs promtool, with this input.
-///
-/// # Errors
-///
-/// When it cannot be built or started.
 pub async fn promtool(args: &[&str], input: &str) -> Result<PromtoolOutput> {
     let doing = || "run promtool".to_owned();
     let mut command = Command::new(prometheus().await?.join("promtool"));
@@ -106,19 +91,11 @@ pub async fn promtool(args: &[&str], input: &str) -> Result<PromtoolOutput> {
 }
 
 /// The body of a page of a program on loopback, with these header lines.
-///
-/// # Errors
-///
-/// When it does not answer with status 200.
 pub async fn page(port: u16, path: &str, headers: &str) -> Result<String> {
     get("the operator", port, path, headers).await
 }
 
 /// A free port on loopback.
-///
-/// # Errors
-///
-/// When no port is free.
 pub fn free_port() -> Result<u16> {
     pick()
 }

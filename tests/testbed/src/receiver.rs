@@ -101,19 +101,11 @@ struct State {
 
 impl Receiver {
     /// A receiver that speaks HTTP and answers 200 to everything.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot listen.
     pub async fn start() -> Result<Self> {
         Self::serve(None, None).await
     }
 
     /// The same over HTTPS, with its own certificate authority and a certificate for localhost and 127.0.0.1.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot listen.
     pub async fn start_tls() -> Result<Self> {
         let pki = Pki::new()?;
         let pair = pki.server("receiver")?;
@@ -215,10 +207,6 @@ impl Receiver {
     }
 
     /// Waits for a number of requests, and returns all requests so far.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Timeout`](crate::Error::Timeout) when they do not come.
     pub async fn wait_for(&self, count: usize, timeout: Duration) -> Result<Vec<Received>> {
         eventually(&format!("the receiver has {count} requests"), timeout, async || {
             let received = self.received();

@@ -33,10 +33,6 @@ pub struct Row {
 
 impl ControlPlane {
     /// Requests the table of a path such as `/api/v1/namespaces/shop/pods`.
-    ///
-    /// # Errors
-    ///
-    /// If the request fails.
     pub async fn table(&self, path: &str) -> Result<Table> {
         let request = http::Request::get(path)
             .header(http::header::ACCEPT, ACCEPT)

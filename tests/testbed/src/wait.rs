@@ -29,10 +29,7 @@ async fn no_build() {
 }
 
 /// Calls `check` repeatedly until it succeeds, and returns its result. An `Err` says what is still missing.
-///
-/// # Errors
-///
-/// [`Error::Timeout`] with the last `Err` after `timeout`.
+/// Returns [`Error::Timeout`] with the last `Err` after `timeout`.
 pub async fn eventually<T>(
     what: &str,
     timeout: Duration,
@@ -57,10 +54,7 @@ pub async fn eventually<T>(
 }
 
 /// Waits for the end of a process, and reads its standard output and error if they are piped.
-///
-/// # Errors
-///
-/// [`Error::Timeout`] if it is still running after `timeout`. It is killed then.
+/// Returns [`Error::Timeout`] if it is still running after `timeout`. It is killed then.
 pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
     fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
         std::thread::spawn(move || {
@@ -106,10 +100,7 @@ pub fn finish(mut process: Child, timeout: Duration) -> Result<Output> {
 }
 
 /// Watches one object until `wanted` returns true, and returns the object. `None` means that it does not exist.
-///
-/// # Errors
-///
-/// [`Error::Timeout`] with the last state of the object after `timeout`.
+/// Returns [`Error::Timeout`] with the last state of the object after `timeout`.
 pub async fn until<K>(
     api: Api<K>,
     name: &str,

@@ -112,10 +112,7 @@ pub struct PreparedAttack<'a> {
 
 impl<'a> PreparedAttack<'a> {
     /// Creates the tenant's namespace, and what the operator finds when it starts.
-    ///
-    /// # Errors
-    ///
-    /// If the namespace or the pods cannot be created. Requests of the tenant that are refused are only counted.
+    /// Fails if the namespace or the pods cannot be created: requests of the tenant that are refused are only counted.
     pub async fn new(attack: Attack, size: Size, plane: &'a ControlPlane, kubelet: &'a Kubelet) -> Result<Self> {
         let tenant = Tenant::new(plane, &format!("red-{}", attack.name())).await?;
         let prepared = Self { attack, size, tenant, plane, kubelet };
@@ -133,10 +130,7 @@ impl<'a> PreparedAttack<'a> {
     }
 
     /// Keeps attacking until `end`.
-    ///
-    /// # Errors
-    ///
-    /// If etcd cannot be written. Requests of the tenant that are refused are only counted.
+    /// Fails if etcd cannot be written: requests of the tenant that are refused are only counted.
     pub async fn go_on(&self, end: Instant) -> Result<()> {
         match self.attack {
             // The objects are the attack. Restarting pods make the operator judge them again.
@@ -160,10 +154,6 @@ impl<'a> PreparedAttack<'a> {
     }
 
     /// Waits until the admission policy confines the tenant to its own namespace.
-    ///
-    /// # Errors
-    ///
-    /// If it does not within `limit`.
     pub async fn until_confined(&self, limit: Duration) -> Result<()> {
         self.tenant.until_confined(limit).await
     }

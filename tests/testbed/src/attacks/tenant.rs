@@ -38,10 +38,6 @@ pub struct Tenant {
 
 impl Tenant {
     /// Creates the namespace and binds the tenant's roles in it.
-    ///
-    /// # Errors
-    ///
-    /// If the API server refuses it.
     pub async fn new(plane: &ControlPlane, namespace: &str) -> Result<Self> {
         plane.ensure_namespace(namespace).await?;
         let bindings = Api::<RoleBinding>::namespaced(plane.admin()?, namespace);
@@ -59,10 +55,6 @@ impl Tenant {
     }
 
     /// Waits until the admission policy refuses an object that would show other namespaces.
-    ///
-    /// # Errors
-    ///
-    /// If it does not within `limit`.
     pub async fn until_confined(&self, limit: Duration) -> Result<()> {
         let api = self.api("kopf.dev", "v1", "Orchestr");
         let object = json!({

@@ -98,10 +98,6 @@ fn percentile(latencies: &[Duration], share: f64) -> Duration {
 
 impl<'a> Victim<'a> {
     /// Creates the namespace, the healthy pod and the object.
-    ///
-    /// # Errors
-    ///
-    /// If the API server or etcd refuses it.
     pub async fn new(plane: &'a ControlPlane, kubelet: &Kubelet) -> Result<Self> {
         plane.ensure_namespace(NAMESPACE).await?;
         kubelet.script(NAMESPACE, NAME, "app", true, Answer::text(LOG));
@@ -152,10 +148,6 @@ impl<'a> Victim<'a> {
     }
 
     /// Waits until the object has a status.
-    ///
-    /// # Errors
-    ///
-    /// If it has none within `limit`.
     pub async fn until_watched(&self, limit: Duration) -> Result<Duration> {
         let begun = Instant::now();
         match self.next_status(begun + limit, |status| status["watchedPods"] == 1).await {
@@ -166,10 +158,6 @@ impl<'a> Victim<'a> {
 
     /// Lets the pod fail and recover at least once until `end`, and measures how soon the status shows it. A change that is not shown
     /// within `limit` counts as missed.
-    ///
-    /// # Errors
-    ///
-    /// If etcd or the API server fails.
     pub async fn measure(&mut self, end: Instant, limit: Duration) -> Result<Latencies> {
         let mut latencies = Latencies::default();
         let mut writer = self.plane.writer().await?;
