@@ -391,6 +391,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Whatever items cost, a namespace that becomes busy waits for one of them, and for those that came before it.
         #[test]
         fn waits_for_one_item_however_many_namespaces_are_busy(

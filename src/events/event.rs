@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_over_events_that_explain_nothing_or_concern_no_object() {
+    fn passes_over_events_that_explain_nothing_or_name_no_object() {
         let normal = |reason: &str, message: &str| json!({"type": "Normal", "reason": reason, "message": message});
         for (changes, is_kept) in [
             (json!({}), true),

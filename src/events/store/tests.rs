@@ -194,7 +194,7 @@ fn a_namespace_within_its_share_keeps_its_events() {
 }
 
 #[test]
-fn keeps_why_the_claims_of_an_unscheduled_pod_are_not_provisioned() {
+fn keeps_why_claims_of_an_unscheduled_pod_are_not_provisioned() {
     let (mut store, now) = (EventStore::default(), Instant::now());
     let of_claim = |name: &str, reason: &str| {
         let involved = InvolvedObject {

@@ -254,7 +254,7 @@ fn what_is_known_outlasts_errors_and_a_job_a_denial() {
 }
 
 #[test]
-fn a_denial_concerns_all_of_a_scope_and_is_reported_to_who_asked() {
+fn a_denial_holds_for_a_scope_and_is_reported_to_who_asked() {
     let (mut reads, now) = (Reads::new(Limits::OPERATOR), Instant::now());
     ask(&mut reads, &claim("shop", 1), "a", now);
     reads.answered(&claim("shop", 1), denied(), now);
@@ -401,7 +401,7 @@ fn names_the_revisions_to_read() {
 }
 
 #[test]
-fn a_comparison_is_remembered_after_the_earlier_revision_is_gone() {
+fn a_comparison_is_remembered_after_the_old_revision_is_gone() {
     let changes = Arc::new(TemplateChanges { more: 3, ..TemplateChanges::default() });
     let compared = Fact::Revision(RevisionFact::Compared(Arc::clone(&changes)));
     for fact in [compared.clone(), Fact::Revision(RevisionFact::NotNewer(changes))] {

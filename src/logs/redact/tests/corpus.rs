@@ -4,7 +4,7 @@
 //! A line of the corpus is a class, a tab and a text. Secrets are between « and ». `␤` is a line break. Values such as
 //! `{x36}` are made when the test runs, so that the files contain nothing that looks like a live credential.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, ops::Range, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, fs, ops::Range, path::Path, sync::LazyLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Captures, Regex};
@@ -14,6 +14,10 @@ use crate::logs::redact::Mask;
 pub(in crate::logs::redact) const SECRETS: &str = include_str!("../../../../tests/fixtures/redaction/secrets.tsv");
 pub(in crate::logs::redact) const INNOCENT: &str = include_str!("../../../../tests/fixtures/redaction/innocent.tsv");
 const HELD_OUT: &str = include_str!("../../../../tests/fixtures/redaction/held-out.tsv");
+
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{([dhHaAxub])(\d+)\}|\{base64:((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}").unwrap()
+});
 
 #[derive(Default)]
 struct Score {
@@ -52,9 +56,7 @@ fn expand(line: &str, seed: usize) -> String {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
-    let placeholder =
-        Regex::new(r"\{([dhHaAxub])(\d+)\}|\{base64:((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}").unwrap();
-    let replaced = placeholder.replace_all(line, |found: &Captures<'_>| {
+    let replaced = PLACEHOLDER.replace_all(line, |found: &Captures<'_>| {
         if let Some(plain) = found.get(3) {
             return STANDARD.encode(plain.as_str());
         }
