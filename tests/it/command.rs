@@ -32,6 +32,20 @@ pub fn orchestr(args: &[&str]) -> Command {
     command
 }
 
+/// `orchestr run` as a process that is killed when it is dropped. Its log is left out.
+pub fn run(kubeconfig: &Path, flags: &[&str]) -> tokio::process::Command {
+    let mut command = tokio::process::Command::from(orchestr(&[&["run"], flags].concat()));
+    command.env("KUBECONFIG", kubeconfig).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Sends a signal such as `-TERM`.
+pub async fn signal(program: &tokio::process::Child, signal: &str) {
+    let pid = program.id().unwrap().to_string();
+    assert!(tokio::process::Command::new("kill").args([signal, &pid]).status().await.unwrap().success());
+}
+
 /// Exit code, standard output, standard error.
 pub fn ends(command: &mut Command) -> (i32, String, String) {
     let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -10,16 +10,18 @@ use std::{
     slice,
 };
 
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+
 /// The modules of a crate by their paths, such as `["alerts", "plan"]`. The root has an empty path.
-type Modules = BTreeMap<Vec<String>, Module>;
+pub type Modules = BTreeMap<Vec<String>, Module>;
 
 /// For each file, the files that it imports, each with the names that it takes.
 type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// What a file says about names, outside its tests.
 #[derive(Debug, Default)]
-struct Module {
-    file: String,
+pub struct Module {
+    pub file: String,
     items: BTreeSet<String>,
     uses: Vec<Use>,
     /// `a::b::c` in code, and single names as paths of one segment.
@@ -38,9 +40,7 @@ struct Use {
 
 #[test]
 fn no_files_import_each_other_in_a_circle() {
-    let mut modules = Modules::new();
-    read_modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &[], &mut modules);
-    let circles = circles(&imports(&modules));
+    let circles = circles(&imports(&source()));
     assert!(circles.is_empty(), "{} circles of imports:\n{}", circles.len(), circles.join("\n"));
 }
 
@@ -88,6 +88,20 @@ fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     circles(&imports(&modules))
 }
 
+impl Module {
+    /// The paths that it takes names by.
+    pub fn named(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.uses.iter().map(|import| &import.path).chain(&self.paths)
+    }
+}
+
+/// All modules of the crate.
+pub fn source() -> Modules {
+    let mut modules = Modules::new();
+    read_modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &[], &mut modules);
+    modules
+}
+
 /// Reads the folder of the module `path`.
 fn read_modules(folder: &Path, path: &[String], modules: &mut Modules) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -106,7 +120,7 @@ fn read_modules(folder: &Path, path: &[String], modules: &mut Modules) {
     }
 }
 
-fn read(file: &str, source: &str) -> Module {
+pub fn read(file: &str, source: &str) -> Module {
     let tokens = tokens(source);
     let mut module = Module { file: file.to_owned(), ..Module::default() };
     let (mut at, mut depth, mut is_public) = (0, 0, false);
@@ -226,73 +240,59 @@ fn end_of_item(tokens: &[String], start: usize) -> usize {
     tokens.len()
 }
 
-/// Names, `::`, and every other character by itself. Comments, texts and white space are left out.
+/// Names, `::`, and every other sign by itself. Comments and literals are left out.
 fn tokens(source: &str) -> Vec<String> {
     let mut tokens = Vec::new();
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let length = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("::") {
-            tokens.push("::".to_owned());
-            2
-        } else if let Some(length) = length_of_text(rest) {
-            length
-        } else if first.is_alphanumeric() || first == '_' {
-            let length = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());
-            tokens.push(rest[..length].to_owned());
-            length
-        } else {
-            if !first.is_whitespace() {
-                tokens.push(first.to_string());
-            }
-            first.len_utf8()
-        };
-        rest = &rest[length..];
-    }
+    add_tokens(source.parse().unwrap(), &mut tokens);
     tokens
 }
 
-/// The length of the literal that `rest` begins with, if it is a string or a character.
-fn length_of_text(rest: &str) -> Option<usize> {
-    let raw = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'));
-    if let Some(raw) = raw.filter(|raw| raw.trim_start_matches('#').starts_with('"')) {
-        let hashes = raw.find('"')?;
-        let end = format!("\"{}", &raw[..hashes]);
-        let begin = rest.len() - raw.len() + hashes + 1;
-        return Some(begin + rest[begin..].find(&end)? + end.len());
-    }
-    let quoted = rest.strip_prefix('b').filter(|rest| rest.starts_with(['"', '\''])).unwrap_or(rest);
-    let quote = quoted.chars().next().filter(|char| matches!(char, '"' | '\''))?;
-    // A quote that is no character begins a lifetime.
-    let mut chars = quoted[1..].chars();
-    if quote == '\'' && !(chars.next() == Some('\\') || chars.next() == Some('\'')) {
-        return None;
-    }
-    let mut is_escaped = false;
-    for (index, char) in quoted.char_indices().skip(1) {
-        if char == quote && !is_escaped {
-            return Some(rest.len() - quoted.len() + index + 1);
+fn add_tokens(source: TokenStream, tokens: &mut Vec<String>) {
+    let mut is_second_colon = false;
+    for token in source {
+        match token {
+            TokenTree::Ident(name) => tokens.push(name.to_string()),
+            TokenTree::Literal(_) => {}
+            TokenTree::Punct(_) if is_second_colon => {
+                is_second_colon = false;
+                continue;
+            }
+            TokenTree::Punct(sign) => {
+                is_second_colon = sign.as_char() == ':' && sign.spacing() == Spacing::Joint;
+                tokens.push(if is_second_colon { "::".to_owned() } else { sign.to_string() });
+            }
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket | Delimiter::None => ("[", "]"),
+                };
+                tokens.push(open.to_owned());
+                add_tokens(group.stream(), tokens);
+                tokens.push(close.to_owned());
+            }
         }
-        is_escaped = char == '\\' && !is_escaped;
     }
-    None
 }
 
 fn is_name(token: &str) -> bool {
     token.starts_with(|char: char| char.is_alphabetic() || char == '_')
 }
 
+/// The modules that are not only for tests.
+pub fn of_program(modules: &Modules) -> impl Iterator<Item = (&Vec<String>, &Module)> {
+    modules.iter().filter(|(path, _)| {
+        (1..=path.len()).all(|length| {
+            let (name, parent) = (&path[length - 1], &path[..length - 1]);
+            name != "tests" && modules.get(parent).is_none_or(|module| !module.test_modules.contains(name))
+        })
+    })
+}
+
 /// Which file takes which names from which others.
 fn imports(modules: &Modules) -> Imports {
-    let is_for_tests = |path: &[String]| {
-        (1..=path.len()).any(|length| {
-            let (name, parent) = (&path[length - 1], &path[..length - 1]);
-            name == "tests" || modules.get(parent).is_some_and(|module| module.test_modules.contains(name))
-        })
-    };
     let mut imports = Imports::new();
-    for (path, module) in modules.iter().filter(|(path, _)| !is_for_tests(path)) {
+    for (path, module) in of_program(modules) {
         let is_in_code = |name: &str| module.paths.iter().any(|used| used[0] == name);
         let used = module.uses.iter().filter(|import| !import.is_reexport || is_in_code(&import.name));
         // An import of a module counts for the items that code reaches by its name.

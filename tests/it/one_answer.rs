@@ -132,7 +132,7 @@ async fn what_only_the_operator_saw_begin_lasts_at_least() {
     env.pod("first", restarted(300)).await;
     env.pod("loop", restarted(300)).await;
     env.object("mine", watch_with(json!({"pods": {"namespaces": [namespace]}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let reported = |status: OrchestrStatus| answers(&json!(status));
     let name = |pod: &str| (namespace.to_owned(), pod.to_owned());
     let before = reported(env.wait_for_status("mine", "both crash", |status| status.incidents.len() == 2).await);
@@ -168,7 +168,6 @@ async fn what_only_the_operator_saw_begin_lasts_at_least() {
     }
     let (_, out, err) = ends(&mut orchestr(&[&["scan", "--by", "owner"], &flags[..]].concat()));
     assert_eq!(out.matches("s+ ").count(), 1, "{out}{err}");
-    operator.stop().await;
 }
 
 /// What the status of each namespace's object says.

@@ -95,7 +95,7 @@ async fn resumes_a_watch_after_a_broken_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_a_watch_that_ends_immediately() {
     let (env, proxy) = env().await;
-    proxy.rule(|request| if resumes(request) { ProxyAction::Answer(WATCH, b"") } else { ProxyAction::Forward });
+    proxy.on(resumes, ProxyAction::Answer(WATCH, b""));
     let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
     list(&mut events).await;
     proxy.end_watches();
@@ -145,8 +145,7 @@ async fn restarts_a_streaming_list_that_ends_early() {
 async fn lists_again_after_410_gone() {
     for (code, anew) in [(410, true), (400, true), (500, false), (429, false), (403, false)] {
         let (env, proxy) = env().await;
-        proxy
-            .rule(move |request| if resumes(request) { ProxyAction::Refuse(code, "no") } else { ProxyAction::Forward });
+        proxy.on(resumes, ProxyAction::Refuse(code, "no"));
         let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();
@@ -170,9 +169,7 @@ async fn lists_again_only_after_errors_that_require_it() {
         (&b"\0\0\0\x20\x0a\x05ERROR\x12\x17\x0a\x15k8s\0\x0a\x0a\x0a\0\x12\x06Status\x12\x03\x30\xf4\x03"[..], false),
     ] {
         let (env, proxy) = env().await;
-        proxy.rule(
-            move |request| if resumes(request) { ProxyAction::Answer(WATCH, event) } else { ProxyAction::Forward },
-        );
+        proxy.on(resumes, ProxyAction::Answer(WATCH, event));
         let mut events = events(proxy.client(), Some(&env.namespace), true, 500);
         list(&mut events).await;
         proxy.end_watches();

@@ -186,6 +186,11 @@ impl Proxy {
         *self.shared.rule.lock().unwrap() = Arc::new(rule);
     }
 
+    /// Handles the requests that match like this from now on, and forwards all others.
+    pub fn on(&self, matches: impl Fn(&ProxiedRequest) -> bool + Send + Sync + 'static, action: ProxyAction) {
+        self.rule(move |request| if matches(request) { action.clone() } else { ProxyAction::Forward });
+    }
+
     /// Holds back all answers from now on. Connections stay open.
     pub fn fall_silent(&self) {
         self.shared.silence.send_modify(|silence| silence.now = true);

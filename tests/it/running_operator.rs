@@ -15,8 +15,8 @@ use orchestr::{
     metrics::Metrics,
     watchdog::Heartbeat,
 };
-use tokio::{sync::watch, task::JoinHandle};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
 
 use crate::{proxy::Proxy, support::TIMEOUT};
 
@@ -32,10 +32,11 @@ pub struct OperatorBuilder {
 #[derive(Clone)]
 pub struct EventsWatch(Arc<watch::Sender<bool>>);
 
-/// A running operator. It stops when the value is dropped; [`stop`](Self::stop) also waits for its end.
+/// A running operator. Whoever drops it stops it and waits for its end.
 pub struct RunningOperator {
-    shutdown: DropGuard,
-    task: JoinHandle<()>,
+    shutdown: CancellationToken,
+    /// Until it has ended.
+    task: Option<JoinHandle<()>>,
 }
 
 impl OperatorBuilder {
@@ -133,7 +134,7 @@ impl OperatorBuilder {
             app::run(client, &self.config, self.metrics, Heartbeat::default(), token).await;
         };
         let task = tokio::spawn(run);
-        RunningOperator { shutdown: shutdown.drop_guard(), task }
+        RunningOperator { shutdown, task: Some(task) }
     }
 }
 
@@ -177,8 +178,20 @@ impl EventsWatch {
 }
 
 impl RunningOperator {
-    pub async fn stop(self) {
-        drop(self.shutdown);
-        tokio::time::timeout(TIMEOUT, self.task).await.expect("the operator stops").unwrap();
+    pub async fn stop(mut self) {
+        self.shutdown.cancel();
+        if let Some(task) = self.task.take() {
+            tokio::time::timeout(TIMEOUT, task).await.expect("the operator stops").unwrap();
+        }
+    }
+}
+
+impl Drop for RunningOperator {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        if let Some(task) = self.task.take().filter(|_| !std::thread::panicking()) {
+            let end = tokio::time::timeout(TIMEOUT, task);
+            tokio::task::block_in_place(|| Handle::current().block_on(end)).expect("the operator stops").unwrap();
+        }
     }
 }

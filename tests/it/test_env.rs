@@ -16,7 +16,8 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::{
     pod_statuses::{self, ago, controlled_by, merged, stored},
-    running_operator::{EventsWatch, OperatorBuilder},
+    proxy::Proxy,
+    running_operator::{EventsWatch, OperatorBuilder, RunningOperator},
     support::{TIMEOUT, install_crd},
 };
 
@@ -98,6 +99,13 @@ impl TestEnv {
     /// An operator confined to this test's namespace, with the administrator's rights.
     pub fn operator(&self) -> OperatorBuilder {
         OperatorBuilder::new(self.client.clone(), &self.namespace, self.events_watch.clone())
+    }
+
+    /// The same behind a proxy that forwards all requests at first.
+    pub async fn proxied_operator(&self) -> (Proxy, RunningOperator) {
+        let proxy = Proxy::start(self.client.clone()).await;
+        let operator = self.operator().through(&proxy).start();
+        (proxy, operator)
     }
 
     pub fn pods(&self) -> Api<Pod> {
@@ -200,6 +208,11 @@ impl TestEnv {
         wanted: impl Fn(&OrchestrStatus) -> bool,
     ) -> OrchestrStatus {
         self.wait_for_status_within(TIMEOUT, name, what, wanted).await
+    }
+
+    /// The same for the object `cluster`.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&OrchestrStatus) -> bool) -> OrchestrStatus {
+        self.wait_for_status("cluster", what, wanted).await
     }
 
     pub async fn wait_for_status_within(

@@ -47,7 +47,7 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     // A log that arrives between two messages would make them differ.
     spec["logs"] = json!({"enabled": false});
     env.object("cluster", spec).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
 
     let ours = own.wait_for(1, TIMEOUT).await.unwrap();
     let theirs = forwarded.wait_for(1, TIMEOUT).await.unwrap();
@@ -81,7 +81,6 @@ async fn alertmanager_accepts_alerts_and_forwards_the_same_body() {
     assert_eq!(ours["alerts"][0]["labels"], theirs["alerts"][0]["labels"]);
     let shown = alertmanager.alerts().await.unwrap();
     assert_eq!(shown, json!([]), "no alert is active any more");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +96,7 @@ async fn alertmanager_keeps_one_alert_through_changes_and_pauses() {
     let mut spec = spec(&[webhook("am", "Alertmanager", json!({}))]);
     spec["logs"] = json!({"enabled": false});
     env.object("cluster", spec).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
     let reason_is = async |wanted: &str| {
         eventually("Alertmanager has the reason", 4 * TIMEOUT, async || {
             let shown = alertmanager.alerts().await.unwrap();
@@ -130,5 +129,4 @@ async fn alertmanager_keeps_one_alert_through_changes_and_pauses() {
     .await
     .unwrap();
     assert_eq!((&kept["fingerprint"], &kept["status"]["state"]), (&first["fingerprint"], &json!("active")));
-    operator.stop().await;
 }

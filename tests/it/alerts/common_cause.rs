@@ -62,15 +62,13 @@ async fn a_dead_node_is_one_alert_and_a_broken_pod_another() {
     spec["logs"] = json!({"enabled": false});
     spec["thresholds"] = json!({"notReady": "1s"});
     env.object("cluster", spec).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
     env.wait_for_ready("cluster", "Watching").await;
 
     futures::future::join_all(pods.iter().map(|pod| env.set_status(pod, silent()))).await;
     let sentence = format!("{node} does not report: 9 of its 10 pods, of 4 owners, are not ready");
     let status = env
-        .wait_for_status("cluster", "the common cause is shown", |status| {
-            status.common_causes.first().is_some_and(|own| own.pods == 9)
-        })
+        .until("the common cause is shown", |status| status.common_causes.first().is_some_and(|own| own.pods == 9))
         .await;
     let common = &status.common_causes[0];
     assert_eq!((common.kind.as_str(), &common.name, common.owners), ("Node", &node, 4));
@@ -133,5 +131,4 @@ async fn a_dead_node_is_one_alert_and_a_broken_pod_another() {
     let firing = BTreeSet::from_iter(subjects(&received, "firing"));
     assert_eq!(firing, BTreeSet::from([node, "owner-0".to_owned()]), "no other owner has an alert");
     assert!(env.status("cluster").await.common_causes.is_empty());
-    operator.stop().await;
 }

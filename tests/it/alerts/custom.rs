@@ -1,7 +1,13 @@
 //! Requests that a spec describes: the recipes of docs/receivers/custom.md against the documented rules of their services, and
 //! templates that fail.
 
-use std::{collections::BTreeMap, env, fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use orchestr::{
     alerts::{CustomFormat, Incident, Notification, Texts, delivery::DeliveryTimings},
@@ -9,6 +15,7 @@ use orchestr::{
     config::Timings,
 };
 use orchestr_testbed::{Received, Receiver};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -22,184 +29,55 @@ use crate::{
     test_env::{TestEnv, condition},
 };
 
-/// How the length of a field is counted.
-#[derive(Clone, Copy)]
-enum Unit {
-    Characters,
-    Bytes,
-}
-use Unit::{Bytes, Characters};
-
-/// What a service documents about its requests.
+/// What a service documents about its requests; see tests/fixtures/receivers.yaml.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct Service {
-    name: &'static str,
-    method: &'static str,
-    /// How path and query end, of a start and of an end. `ID` is any text of letters and digits.
-    path: [&'static str; 2],
-    content_type: &'static str,
-    header: Option<&'static str>,
-    /// Required fields, of a start and of an end, with the most that they may have.
-    fields: [&'static [(&'static str, usize, Unit)]; 2],
-    /// Fields with fixed values, of a start and of an end.
-    values: [&'static [(&'static str, &'static [&'static str])]; 2],
-    /// The field that is the same in both, or `path`; empty if the end is a message of its own.
-    same: &'static str,
+    name: String,
+    method: String,
+    content_type: String,
+    header: Option<String>,
+    path: String,
+    fields: BTreeMap<String, String>,
+    values: BTreeMap<String, Vec<String>>,
+    end: End,
+    same: String,
     bytes: usize,
 }
 
-const JSON: &str = "application/json";
-const FORM: &str = "application/x-www-form-urlencoded";
-const AUTHORIZATION: Option<&str> = Some("authorization");
-const ANY: usize = 65_536;
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct End {
+    path: Option<String>,
+    fields: Option<BTreeMap<String, String>>,
+    values: Option<BTreeMap<String, Vec<String>>>,
+}
 
-const SERVICES: [Service; 13] = [
-    Service {
-        name: "telegram",
-        method: "POST",
-        path: ["/sendMessage"; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("chat_id", 64, Characters), ("text", 4_096, Characters)]; 2],
-        values: [&[]; 2],
-        same: "",
-        bytes: ANY,
-    },
-    Service {
-        name: "google-chat",
-        method: "POST",
-        path: ["?messageReplyOption=REPLY_MESSAGE_FALLBACK_TO_NEW_THREAD"; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("text", 32_000, Bytes), ("thread.threadKey", 4_000, Characters)]; 2],
-        values: [&[]; 2],
-        same: "thread.threadKey",
-        bytes: 32_000,
-    },
-    Service {
-        name: "mattermost",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("text", 16_383, Characters)]; 2],
-        values: [&[]; 2],
-        same: "",
-        bytes: ANY,
-    },
-    Service {
-        name: "rocket-chat",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("text", 5_000, Characters)]; 2],
-        values: [&[]; 2],
-        same: "",
-        bytes: ANY,
-    },
-    Service {
-        name: "opsgenie",
-        method: "POST",
-        path: ["/v2/alerts", "/v2/alerts/ID/close?identifierType=alias"],
-        content_type: JSON,
-        header: AUTHORIZATION,
-        fields: [
-            &[("message", 130, Characters), ("alias", 512, Characters), ("description", 15_000, Characters)],
-            &[("note", 25_000, Characters)],
-        ],
-        values: [&[("priority", &["P1", "P2", "P3", "P4", "P5"])], &[]],
-        same: "path",
-        bytes: ANY,
-    },
-    Service {
-        name: "ntfy",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: Some("x-sequence-id"),
-        fields: [&[("topic", 64, Characters), ("title", 250, Characters), ("message", 4_096, Bytes)]; 2],
-        values: [&[("priority", &["1", "2", "3", "4", "5"])]; 2],
-        same: "x-sequence-id",
-        bytes: ANY,
-    },
-    Service {
-        name: "zulip",
-        method: "POST",
-        path: ["/api/v1/messages"; 2],
-        content_type: FORM,
-        header: AUTHORIZATION,
-        fields: [&[("to", 60, Characters), ("topic", 60, Characters), ("content", 10_000, Characters)]; 2],
-        values: [&[("type", &["stream", "channel"])]; 2],
-        same: "topic",
-        bytes: ANY,
-    },
-    Service {
-        name: "matrix",
-        method: "PUT",
-        path: ["/_matrix/client/v3/rooms/%21room%3Aexample.org/send/m.room.message/ID"; 2],
-        content_type: JSON,
-        header: AUTHORIZATION,
-        fields: [&[("body", 60_000, Bytes)]; 2],
-        values: [&[("msgtype", &["m.text"])]; 2],
-        same: "",
-        bytes: 60_000,
-    },
-    Service {
-        name: "webex",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("markdown", 7_439, Bytes)]; 2],
-        values: [&[]; 2],
-        same: "",
-        bytes: ANY,
-    },
-    Service {
-        name: "grafana-irm",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("alert_uid", 255, Characters), ("title", 1_024, Characters), ("message", ANY, Bytes)]; 2],
-        values: [&[("state", &["alerting"])], &[("state", &["ok"])]],
-        same: "alert_uid",
-        bytes: ANY,
-    },
-    Service {
-        name: "incident-io",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: AUTHORIZATION,
-        fields: [&[("title", 1_024, Characters), ("deduplication_key", 255, Characters)]; 2],
-        values: [&[("status", &["firing"])], &[("status", &["resolved"])]],
-        same: "deduplication_key",
-        bytes: ANY,
-    },
-    Service {
-        name: "splunk-on-call",
-        method: "POST",
-        path: [""; 2],
-        content_type: JSON,
-        header: None,
-        fields: [&[("entity_id", 512, Characters), ("state_message", 20_480, Bytes)]; 2],
-        values: [&[("message_type", &["CRITICAL", "WARNING", "INFO"])], &[("message_type", &["RECOVERY"])]],
-        same: "entity_id",
-        bytes: ANY,
-    },
-    Service {
-        name: "sms",
-        method: "POST",
-        path: ["/Messages.json"; 2],
-        content_type: FORM,
-        header: AUTHORIZATION,
-        fields: [&[("To", 16, Characters), ("From", 16, Characters), ("Body", 1_600, Characters)]; 2],
-        values: [&[]; 2],
-        same: "",
-        bytes: ANY,
-    },
-];
+const JSON: &str = "application/json";
+
+impl Default for Service {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            method: "POST".to_owned(),
+            content_type: JSON.to_owned(),
+            header: None,
+            path: String::new(),
+            fields: BTreeMap::new(),
+            values: BTreeMap::new(),
+            end: End::default(),
+            same: String::new(),
+            bytes: 65_536,
+        }
+    }
+}
+
+static SERVICES: LazyLock<Vec<Service>> = LazyLock::new(|| {
+    let services: Vec<Service> = serde_yaml::from_str(include_str!("../../fixtures/receivers.yaml")).unwrap();
+    assert_eq!(services.len(), 13);
+    assert!(services.iter().all(|service| !service.fields.is_empty()));
+    services
+});
 
 /// A request as a service reads it.
 struct Read {
@@ -220,7 +98,7 @@ impl Read {
 
     /// The value of `same` in a rule.
     fn identity(&self, service: &Service) -> String {
-        match service.same {
+        match service.same.as_str() {
             "path" => {
                 self.path.split("/alerts/").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or("").to_owned()
             }
@@ -240,29 +118,32 @@ fn field(fields: &Value, path: &str) -> String {
 
 /// Checks a request as the service would.
 fn check(service: &Service, request: &Read, is_end: bool) {
-    let (name, at) = (service.name, usize::from(is_end));
+    let name = &service.name;
+    let Service { path, fields: required, values, end, .. } = service;
+    let path = end.path.as_ref().filter(|_| is_end).unwrap_or(path);
+    let required = end.fields.as_ref().filter(|_| is_end).unwrap_or(required);
+    let values = end.values.as_ref().filter(|_| is_end).unwrap_or(values);
     assert_eq!(request.method, service.method, "{name}");
-    let path = regex::escape(service.path[at]).replace("ID", "[0-9A-Za-z-]+");
+    let path = regex::escape(path).replace("ID", "[0-9A-Za-z-]+");
     let ends = regex::Regex::new(&format!("{path}$")).unwrap();
     assert!(ends.is_match(&request.path), "{name}: {} does not end with {path}", request.path);
     let content_type = &request.headers["content-type"];
-    assert!(content_type.starts_with(service.content_type), "{name}: {content_type}");
-    if let Some(header) = service.header {
+    assert!(content_type.starts_with(&service.content_type), "{name}: {content_type}");
+    if let Some(header) = &service.header {
         assert!(request.headers.get(header).is_some_and(|value| !value.is_empty()), "{name} lacks {header}");
     }
     assert!(request.body.len() <= service.bytes, "{name}: {} bytes", request.body.len());
     let fields = request.fields(service);
-    for (path, most, unit) in service.fields[at] {
+    for (path, most) in required {
         let value = field(&fields, path);
-        let length = match unit {
-            Characters => value.encode_utf16().count(),
-            Bytes => value.len(),
-        };
-        assert!((1..=*most).contains(&length), "{name}: {path} has {length}, at most {most} are accepted");
+        let (most, unit) = most.split_once(' ').unwrap();
+        let length = if unit == "bytes" { value.len() } else { value.encode_utf16().count() };
+        let most = most.parse().unwrap();
+        assert!((1..=most).contains(&length), "{name}: {path} has {length}, at most {most} are accepted");
     }
-    for (path, accepted) in service.values[at] {
+    for (path, accepted) in values {
         let value = field(&fields, path);
-        assert!(accepted.contains(&value.as_str()), "{name}: {path} is {value:?}");
+        assert!(accepted.contains(&value), "{name}: {path} is {value:?}");
     }
 }
 
@@ -306,8 +187,8 @@ fn large_messages(custom: &CustomRequest, format: CustomFormat) -> Vec<Notificat
 
 #[test]
 fn recipes_stay_within_the_rules_of_their_services() {
-    for service in &SERVICES {
-        let custom = custom(service.name);
+    for service in &*SERVICES {
+        let custom = custom(&service.name);
         let format = CustomFormat::new(&custom).unwrap_or_else(|error| panic!("{}: {error}", service.name));
         let sent = large_messages(&custom, CustomFormat::new(&custom).unwrap());
         assert!(sent.len() > 2, "{}", service.name);
@@ -341,8 +222,8 @@ fn recipes_stay_within_the_rules_of_their_services() {
 #[test]
 fn recipes_are_rendered_as_in_the_snapshot() {
     let mut all = String::new();
-    for service in &SERVICES {
-        let (path, _) = sample(service.name);
+    for service in &*SERVICES {
+        let (path, _) = sample(&service.name);
         for more in [&[][..], &["--resolved"]] {
             let mut args = vec!["webhook", "render", "-f", path.to_str().unwrap()];
             args.extend(more);
@@ -392,14 +273,14 @@ async fn recipes_are_accepted_by_receivers_with_the_rules() {
     for (number, services) in SERVICES.chunks(8).enumerate() {
         let mut webhooks = Vec::new();
         for service in services {
-            env.secret(service.name, &[("url", &receiver.url(&format!("/{}/t0k3n", service.name)))]).await;
-            let mut changes = sample(service.name).1["spec"]["webhooks"][0].clone();
+            env.secret(&service.name, &[("url", &receiver.url(&format!("/{}/t0k3n", service.name)))]).await;
+            let mut changes = sample(&service.name).1["spec"]["webhooks"][0].clone();
             let own = changes.as_object_mut().unwrap();
             own.retain(|name, _| ["custom", "headersFrom"].contains(&name.as_str()));
             if own.contains_key("headersFrom") {
                 own.insert("headersFrom".to_owned(), json!({"secretRef": {"name": "auth-webhook"}}));
             }
-            webhooks.push(webhook(service.name, "Custom", changes));
+            webhooks.push(webhook(&service.name, "Custom", changes));
         }
         let name = format!("recipes{number}");
         env.object(&name, spec(&webhooks)).await;
@@ -415,7 +296,7 @@ async fn recipes_are_accepted_by_receivers_with_the_rules() {
             }
         }
     }
-    for service in &SERVICES {
+    for service in &*SERVICES {
         let is_own = |request: &&Received| request.path.starts_with(&format!("/{}/t0k3n", service.name));
         let received: Vec<Received> = receiver.received().iter().filter(is_own).cloned().collect();
         assert_eq!(received.len(), 2, "{}", service.name);
@@ -438,19 +319,14 @@ async fn a_failing_template_holds_up_no_other_incident() {
     env.object("cluster", spec(&[webhook("ops", "Custom", json!({"custom": custom}))])).await;
     let alerts = DeliveryTimings { pacing_divisor: 15, ..DeliveryTimings::default() };
     let timings = Timings { status_write_interval: Duration::from_millis(200), alerts, ..Timings::default() };
-    let operator = env.operator().timings(timings).start();
+    let _operator = env.operator().timings(timings).start();
     // Nothing shows yet that other messages can be sent.
-    env.wait_for_status("cluster", "nothing can be sent", |status| {
-        condition(status, "AlertsDelivered").1 == "DeliveryFailing"
-    })
-    .await;
+    env.until("nothing can be sent", |status| condition(status, "AlertsDelivered").1 == "DeliveryFailing").await;
     env.pod("cart-0", crash_looping(7)).await;
     let received = receiver.wait_for(1, TIMEOUT).await.unwrap();
     assert_eq!((received[0].json(), received[0].path.as_str()), (json!({"owner": "cart-0"}), "/base/cart-0?k=s3cr3t"));
     let status = env
-        .wait_for_status("cluster", "the failure is reported", |status| {
-            condition(status, "AlertsDelivered").1 == "IncidentsRefused"
-        })
+        .until("the failure is reported", |status| condition(status, "AlertsDelivered").1 == "IncidentsRefused")
         .await;
     let message = serde_json::to_value(&status).unwrap()["conditions"].to_string();
     let place = "the message cannot be rendered: custom.body: line 1, column ";
@@ -459,10 +335,7 @@ async fn a_failing_template_holds_up_no_other_incident() {
     let wrong = json!({"custom": {"body": "{{ titel }}"}});
     let ops = webhook("ops", "Custom", json!({"custom": custom}));
     env.update_spec("cluster", json!({"webhooks": [ops, webhook("wrong", "Custom", wrong)]})).await;
-    let status = env
-        .wait_for_status("cluster", "the mistake is named", |status| condition(status, "Ready").1 == "InvalidSpec")
-        .await;
+    let status = env.until("the mistake is named", |status| condition(status, "Ready").1 == "InvalidSpec").await;
     let message = serde_json::to_value(&status).unwrap()["conditions"].to_string();
     assert!(message.contains("spec.webhooks[1].custom.body: line 1, column 4: there is no titel"), "{message}");
-    operator.stop().await;
 }

@@ -58,7 +58,7 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
     env.pod("cart-0", crash_looping(7)).await;
     env.pod("web-0", healthy()).await;
     env.object("cluster", spec(&webhooks)).await;
-    let operator = env.operator().cluster_name("prod-eu").start();
+    let _operator = env.operator().cluster_name("prod-eu").start();
 
     let received = receiver.wait_for(WEBHOOKS.len(), TIMEOUT).await.unwrap();
     for (name, format) in WEBHOOKS {
@@ -72,7 +72,7 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
         println!("{name}: {}", serde_json::to_string_pretty(&request.json()).unwrap());
     }
     let status = env
-        .wait_for_status("cluster", "all is recorded", |status| {
+        .until("all is recorded", |status| {
             status.webhooks.len() == WEBHOOKS.len()
                 && status.webhooks.iter().all(|webhook| webhook.last_success.is_some())
         })
@@ -96,11 +96,10 @@ async fn sends_one_alert_and_one_resolution_in_every_format() {
     }
     // Removing the webhooks from the spec removes their state and the condition.
     env.update_spec("cluster", json!({"webhooks": null})).await;
-    env.wait_for_status("cluster", "nothing is left of the webhooks", |status| {
+    env.until("nothing is left of the webhooks", |status| {
         status.webhooks.is_empty() && condition(status, "AlertsDelivered").0.is_empty()
     })
     .await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +121,7 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
     let [failing, busy, small, gone] = receivers.as_slice() else { panic!("there are four") };
     env.pod("cart-0", crash_looping(7)).await;
     env.object("cluster", spec(&names.map(|name| webhook(name, "Generic", json!({}))))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
 
     let tried = failing.wait_for(3, TIMEOUT).await.unwrap();
     assert!(ids(&tried).iter().all(|id| *id == ids(&tried)[0]), "{:?}", ids(&tried));
@@ -134,7 +133,7 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
     assert!(tried[2].body.len() < tried[0].body.len());
 
     let status = env
-        .wait_for_status("cluster", "three were delivered", |status| {
+        .until("three were delivered", |status| {
             let delivered = |name: &&str| delivery(status, name).is_some_and(|webhook| webhook.last_success.is_some());
             names[..3].iter().all(delivered) && condition(status, "AlertsDelivered").1 == "ReceiverGone"
         })
@@ -150,7 +149,6 @@ async fn retries_the_same_message_until_the_receiver_accepts_it() {
     env.secret("gone", &[("url", &gone.url("/new"))]).await;
     let sent = gone.wait_for(2, TIMEOUT).await.unwrap();
     assert_eq!((sent[1].path.as_str(), ids(&sent)[0]), ("/new", ids(&sent)[1]));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,11 +161,9 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     let changes = json!({"headersFrom": headers});
     env.secret("headers", &[("authorization", "Bearer s3cr3t")]).await;
     env.object("cluster", spec(&[webhook("ops", "Generic", changes)])).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
     let status = env
-        .wait_for_status("cluster", "the webhook can't be used", |status| {
-            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
-        })
+        .until("the webhook can't be used", |status| condition(status, "AlertsDelivered").1 == "WebhookUnusable")
         .await;
     let expected = format!(
         "1 of 1 webhooks: ops: Secret {}/ops-webhook does not exist: make it with `kubectl create secret generic`",
@@ -176,7 +172,7 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     assert_eq!(condition(&status, "AlertsDelivered"), ("False", "WebhookUnusable", expected.as_str()));
 
     env.secret("ops", &[("address", "it is under another key")]).await;
-    env.wait_for_status("cluster", "the key is missing", |status| {
+    env.until("the key is missing", |status| {
         condition(status, "AlertsDelivered").2
             == "1 of 1 webhooks: ops: Secret ops-webhook has no key url, which spec.webhooks names"
     })
@@ -184,7 +180,7 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     env.secret("ops", &[("url", &old.url("/old"))]).await;
     let received = old.wait_for(1, TIMEOUT).await.unwrap();
     assert_eq!(received[0].header("authorization"), "Bearer s3cr3t");
-    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    env.until("it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
 
     // Another receiver, over HTTPS with its own CA, gets the resolved message.
     env.secret("ops", &[("url", &new.url("/new")), ("ca", new.ca_pem())]).await;
@@ -202,7 +198,6 @@ async fn names_a_missing_secret_and_follows_its_changes() {
     let status = serde_json::to_string(&env.objects().get("cluster").await.unwrap()).unwrap();
     assert!(!status.contains("s3cr3t") && !status.contains("127.0.0.1"), "nothing of a Secret is in the object");
     env.delete_secret("headers").await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,9 +233,7 @@ async fn names_a_missing_permission_for_secrets_until_granted() {
     env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
     let operator = env.operator().client(kube::Client::try_from(account.config()).unwrap()).start();
     let status = env
-        .wait_for_status("cluster", "the webhook can't be used", |status| {
-            condition(status, "AlertsDelivered").1 == "WebhookUnusable"
-        })
+        .until("the webhook can't be used", |status| condition(status, "AlertsDelivered").1 == "WebhookUnusable")
         .await;
     let expected = format!(
         "1 of 1 webhooks: ops: may not get Secret {}/ops-webhook: a Role must allow the operator's service account \
@@ -252,7 +245,7 @@ async fn names_a_missing_permission_for_secrets_until_granted() {
     let applied = env.plane.kubectl(&[&apply[..], &[role]].concat(), None).await.unwrap();
     assert!(applied.status.success(), "{}", applied.stderr);
     receiver.wait_for(1, TIMEOUT).await.unwrap();
-    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
+    env.until("it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
     operator.stop().await;
 }
 
@@ -265,7 +258,7 @@ async fn resends_open_alerts_to_a_new_url_only() {
     env.pod("cart-0", crash_looping(7)).await;
     let signed = json!({"signingKeyFrom": {"secretKeyRef": {"name": "ops-webhook", "key": "key"}}});
     env.object("cluster", spec(&[webhook("ops", "Generic", signed)])).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
     old.wait_for(1, TIMEOUT).await.unwrap();
     let state = async || delivery(&env.status("cluster").await, "ops").unwrap().clone();
     let first = state().await;
@@ -290,7 +283,6 @@ async fn resends_open_alerts_to_a_new_url_only() {
     env.update_spec("cluster", longer("12s")).await;
     let sent = new.wait_for(1, 2 * TIMEOUT).await.unwrap();
     assert_eq!((sent[0].json()["status"].as_str(), sent.len()), (Some("firing"), 1));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +296,7 @@ async fn resolves_a_deleted_pod_within_seconds() {
     env.object("cluster", spec(&[webhook("ops", "PagerDuty", json!({}))])).await;
     let operator = env.operator().start();
     receiver.wait_for(2, TIMEOUT).await.unwrap();
-    env.wait_for_status("cluster", "both are recorded", |status| {
+    env.until("both are recorded", |status| {
         let firing = |status: &orchestr::api::WebhookStatus| {
             status.alerts.iter().filter(|alert| alert.phase == AlertPhase::Firing).count()
         };
@@ -345,10 +337,7 @@ async fn two_operators_back_off_from_each_other() {
     receiver.wait_for(1, TIMEOUT).await.unwrap();
     // The second operator requires https, so it considers the webhook unusable.
     let second = env.operator().through(&proxy).https_only().start();
-    env.wait_for_status("cluster", "the second one writes", |status| {
-        condition(status, "AlertsDelivered").1 == "WebhookUnusable"
-    })
-    .await;
+    env.until("the second one writes", |status| condition(status, "AlertsDelivered").1 == "WebhookUnusable").await;
     let before = proxy.count(ProxiedRequest::is_delivery_state_write);
     tokio::time::sleep(Duration::from_secs(20)).await;
     let writes = proxy.count(ProxiedRequest::is_delivery_state_write) - before;
@@ -367,11 +356,10 @@ async fn retries_a_404_within_seconds() {
     env.secret("ops", &[("url", &receiver.url("/"))]).await;
     env.pod("cart-0", crash_looping(7)).await;
     env.object("cluster", spec(&[webhook("ops", "Generic", json!({}))])).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let tried = receiver.wait_for(2, TIMEOUT).await.unwrap();
     assert_eq!(ids(&tried)[0], ids(&tried)[1]);
-    env.wait_for_status("cluster", "it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
-    operator.stop().await;
+    env.until("it is delivered", |status| condition(status, "AlertsDelivered").0 == "True").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,14 +378,14 @@ async fn a_hanging_receiver_delays_only_its_own_alerts() {
             env.pod(&format!("cart-{number}"), healthy()).await;
         }
         env.object("cluster", spec(&webhooks)).await;
-        let operator = env.operator().start();
+        let _operator = env.operator().start();
         env.wait_for_ready("cluster", "Watching").await;
         let mut latencies = Vec::new();
         for number in 0..6 {
             let begun = Instant::now();
             env.set_status(&format!("cart-{number}"), crash_looping(3)).await;
             let all = |status: &orchestr::api::OrchestrStatus| status.problematic_pod_count == number + 1;
-            env.wait_for_status("cluster", "the failure is in the status", all).await;
+            env.until("the failure is in the status", all).await;
             latencies.push(begun.elapsed());
             // The first failure has reached both receivers before the next ones come.
             if number == 0 {
@@ -410,7 +398,6 @@ async fn a_hanging_receiver_delays_only_its_own_alerts() {
         println!("detection with a hanging receiver: {hanging}: {latencies:?}");
         medians.push(latencies[latencies.len() / 2]);
         slow.release();
-        operator.stop().await;
     }
     // A status is written at most once a second; the receiver hangs for a minute.
     assert!(medians.iter().all(|median| *median < Duration::from_secs(10)), "{medians:?}");
@@ -448,7 +435,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
 
     // A thousand more, each with its own owner. They wait for the next message.
     env.load_crashing((0..1000).map(|number| format!("single-{number}")), &json!({})).await;
-    env.wait_for_status("cluster", "all are queued", |status| {
+    env.until("all are queued", |status| {
         let Some(ops) = delivery(status, "ops") else { return false };
         ops.alerts.len() == 100 && ops.storm.is_some() && status.problematic_pod_count == 1500
     })
@@ -472,7 +459,7 @@ async fn groups_pods_by_owner_and_counts_a_storm() {
     assert!((901..1001).contains(&left_out.as_u64().unwrap()), "901 are counted");
     assert!(storm["reasons"].to_string().contains("OOMKilled"), "{storm}");
     let status = env
-        .wait_for_status("cluster", "it is recorded", |status| {
+        .until("it is recorded", |status| {
             delivery(status, "ops").is_some_and(|ops| ops.pending.is_none() && ops.alerts.len() == 100)
         })
         .await;
@@ -522,11 +509,11 @@ async fn sends_two_messages_for_a_flapping_pod_and_none_for_a_drain() {
         let running =
             json!({"containerStatuses": healthy()["containerStatuses"], "conditions": healthy()["conditions"]});
         env.set_status("flapping", crash_looping(round)).await;
-        env.wait_for_status("cluster", "it fails", |status| status.problematic_pod_count == 1).await;
+        env.until("it fails", |status| status.problematic_pod_count == 1).await;
         env.set_status("flapping", running).await;
-        env.wait_for_status("cluster", "it recovers", |status| status.problematic_pod_count == 0).await;
+        env.until("it recovers", |status| status.problematic_pod_count == 0).await;
     }
-    env.wait_for_status("cluster", "it is gone", |status| {
+    env.until("it is gone", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.gone_since.is_some()))
     })
     .await;
@@ -534,7 +521,7 @@ async fn sends_two_messages_for_a_flapping_pod_and_none_for_a_drain() {
     operator.stop().await;
     env.let_an_hour_pass("cluster").await;
     let operator = env.operator().start();
-    env.wait_for_status("cluster", "its resolution is sent", |status| {
+    env.until("its resolution is sent", |status| {
         let alerts = &delivery(status, "ops").unwrap().alerts;
         alerts.iter().all(|alert| alert.phase == AlertPhase::Resolved)
     })

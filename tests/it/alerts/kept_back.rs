@@ -74,7 +74,7 @@ impl Story {
 
     async fn wait_until_recorded(&self) {
         self.env
-            .wait_for_status("cluster", "all is delivered", |status| {
+            .until("all is delivered", |status| {
                 let is_recorded =
                     delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none());
                 is_recorded && condition(status, "AlertsDelivered").0 == "True"
@@ -98,10 +98,8 @@ async fn a_secret_that_was_read_is_used_while_it_cannot_be_read() {
     let sent = story.receiver.wait_for(2, TIMEOUT).await.unwrap();
     assert!(String::from_utf8_lossy(&sent[1].body).contains("web-0"));
     story.wait_for_failing(1).await;
-    let status = story
-        .env
-        .wait_for_status("cluster", "the condition says so", |status| condition(status, "AlertsDelivered").0 == "False")
-        .await;
+    let status =
+        story.env.until("the condition says so", |status| condition(status, "AlertsDelivered").0 == "False").await;
     assert_eq!(
         condition(&status, "AlertsDelivered"),
         (
@@ -121,12 +119,10 @@ async fn a_secret_that_was_read_is_used_while_it_cannot_be_read() {
 async fn secrets_that_were_never_readable_are_reported() {
     let story = Story::begin("secret-never").await;
     story.refuse(500, is_read_of_secret);
-    let operator = story.operator();
+    let _operator = story.operator();
     story.wait_for_failing(1).await;
-    let status = story
-        .env
-        .wait_for_status("cluster", "the condition says so", |status| condition(status, "AlertsDelivered").0 == "False")
-        .await;
+    let status =
+        story.env.until("the condition says so", |status| condition(status, "AlertsDelivered").0 == "False").await;
     let (_, reason, message) = condition(&status, "AlertsDelivered");
     assert_eq!(reason, "SecretsUnreadable");
     assert_eq!(message, "1 of 1 webhooks: ops: the API server answers 500 to requests for its Secrets");
@@ -135,7 +131,6 @@ async fn secrets_that_were_never_readable_are_reported() {
     story.proxy.rule(|_| ProxyAction::Forward);
     story.receiver.wait_for(1, TIMEOUT).await.unwrap();
     story.wait_for_failing(0).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,10 +178,9 @@ async fn nothing_is_sent_unstored_for_what_another_may_own() {
     for code in [404, 409] {
         let story = Story::begin("owned").await;
         story.refuse(code, ProxiedRequest::is_delivery_state_write);
-        let operator = story.operator();
+        let _operator = story.operator();
         story.wait_for_failing(1).await;
         tokio::time::sleep(UNSTORED_AFTER + SETTLE_TIME).await;
         assert_eq!(story.receiver.received().len(), 0, "{code}");
-        operator.stop().await;
     }
 }

@@ -83,7 +83,7 @@ async fn story(step: Step) -> Story {
 
     proxy.rule(|_| ProxyAction::Forward);
     let second = env.program(&kubeconfig);
-    env.wait_for_status("cluster", "the incident is sent", |status| {
+    env.until("the incident is sent", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.last_success.is_some() && ops.pending.is_none())
     })
     .await;
@@ -105,7 +105,7 @@ async fn story(step: Step) -> Story {
 
 /// Waits until a message is stored as pending, or no message is.
 async fn pending(env: &TestEnv, wanted: bool) {
-    env.wait_for_status("cluster", "the state is stored", |status| {
+    env.until("the state is stored", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.pending.is_some() == wanted && !ops.alerts.is_empty())
     })
     .await;
@@ -216,7 +216,7 @@ async fn restores_a_wiped_status_and_sends_nothing_again() {
         let params = kube::api::PatchParams::default();
         env.objects().patch_status("cluster", &params, &kube::api::Patch::Merge(&wiped)).await.unwrap();
         let restored = env
-            .wait_for_status("cluster", "what was sent is remembered", |status| {
+            .until("what was sent is remembered", |status| {
                 delivery(status, "ops").is_some_and(|ops| !ops.alerts.is_empty())
             })
             .await;

@@ -32,7 +32,7 @@ async fn names_of_a_newer_version_lose_neither_history_nor_alerts() {
     receiver.wait_for(1, TIMEOUT).await.unwrap();
     env.set_status("web-0", healthy()).await;
     let before = env
-        .wait_for_status("cluster", "an incident has ended, and its end is sent", |status| {
+        .until("an incident has ended, and its end is sent", |status| {
             let ops = delivery(status, "ops");
             !status.history.is_empty()
                 && ops.is_some_and(|ops| {
@@ -60,11 +60,8 @@ async fn names_of_a_newer_version_lose_neither_history_nor_alerts() {
     })
     .await;
     let operator = env.operator().fast_alerts().start();
-    let written = env
-        .wait_for_status("cluster", "a new operator has written it", |status| {
-            status.last_check_time > before.last_check_time
-        })
-        .await;
+    let written =
+        env.until("a new operator has written it", |status| status.last_check_time > before.last_check_time).await;
     assert_eq!(written.history[0], before.history[0]);
     env.delete_pod("cart-0").await;
     let received = receiver.wait_for(sent + 1, 2 * TIMEOUT).await.unwrap();

@@ -68,7 +68,7 @@ async fn routes_by_the_annotations_of_pods_and_of_their_namespace() {
     let operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
 
     let status = env
-        .wait_for_status("cluster", "both have the annotations of the namespace", |status| {
+        .until("both have the annotations of the namespace", |status| {
             ["cart", "front"].iter().all(|pod| incident(status, pod).is_some_and(|own| own.runbook == RUNBOOK))
         })
         .await;
@@ -88,9 +88,7 @@ async fn routes_by_the_annotations_of_pods_and_of_their_namespace() {
     let changed = json!({"kopf.dev/severity": "critical", "kopf.dev/team": "bank", "kopf.dev/dashboard": "ftp://x"});
     annotate_namespace(&env, changed).await;
     let status = env
-        .wait_for_status("cluster", "the annotations have changed", |status| {
-            incident(status, "cart").is_some_and(|own| own.team == "bank")
-        })
+        .until("the annotations have changed", |status| incident(status, "cart").is_some_and(|own| own.team == "bank"))
         .await;
     let front = incident(&status, "front").unwrap();
     assert_eq!((front.severity, front.team.as_str()), (Some(Severity::Critical), "web"));
@@ -123,16 +121,13 @@ async fn routes_by_the_annotations_of_pods_and_of_their_namespace() {
     });
     let operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
     let warning = "annotations of namespaces are not updated: namespaces is forbidden";
-    let status = env
-        .wait_for_status("cluster", "the missing permission is reported", |status| {
-            condition(status, "Ready").2.contains(warning)
-        })
-        .await;
+    let status =
+        env.until("the missing permission is reported", |status| condition(status, "Ready").2.contains(warning)).await;
     assert_eq!((condition(&status, "Ready").1, condition(&status, "PodsHealthy").0), ("Watching", "False"));
     let cart = incident(&status, "cart").unwrap();
     assert_eq!((cart.severity, cart.team.as_str(), cart.runbook.as_str()), (Some(Severity::Critical), "", ""));
     proxy.rule(|_| ProxyAction::Forward);
-    env.wait_for_status("cluster", "it recovers", |status| {
+    env.until("it recovers", |status| {
         incident(status, "cart").is_some_and(|own| own.runbook == RUNBOOK)
             && !condition(status, "Ready").2.contains(warning)
     })

@@ -40,7 +40,7 @@ impl Story {
         story.start();
         story
             .env
-            .wait_for_status("cluster", "the alert is sent", |status| {
+            .until("the alert is sent", |status| {
                 let is_recorded = |ops: &_| -> bool {
                     let ops: &orchestr::api::WebhookStatus = ops;
                     ops.last_success.is_some() && ops.pending.is_none()
@@ -117,9 +117,7 @@ async fn an_annotated_secret_is_the_same_receiver() {
     story.start();
     story
         .env
-        .wait_for_status("cluster", "the change is noticed", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.config != config)
-        })
+        .until("the change is noticed", |status| delivery(status, "ops").is_some_and(|ops| ops.config != config))
         .await;
     story.end().await;
     let received = story.received(2).await;
@@ -137,9 +135,7 @@ async fn another_secret_with_the_same_url_is_the_same_receiver() {
     story.update_webhooks(&[webhook("ops", "PagerDuty", reference)]).await;
     story
         .env
-        .wait_for_status("cluster", "the change is noticed", |status| {
-            delivery(status, "ops").is_some_and(|ops| ops.config != config)
-        })
+        .until("the change is noticed", |status| delivery(status, "ops").is_some_and(|ops| ops.config != config))
         .await;
     story.end().await;
     let received = story.received(2).await;

@@ -46,15 +46,13 @@ async fn a_refused_incident_holds_up_no_other() {
     let headers = json!({"headersFrom": {"secretRef": {"name": "headers-webhook"}}});
     env.object("cluster", spec(&[webhook("ops", "Slack", headers)])).await;
     let begun = Instant::now();
-    let operator = env.operator().metrics(&Metrics::default()).start();
+    let _operator = env.operator().metrics(&Metrics::default()).start();
 
     wait_until_accepted(&receiver, &["cart-0", "cart-2"]).await;
     println!("the others were accepted after {:?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let status = env
-        .wait_for_status("cluster", "the incident is marked", |status| {
-            condition(status, "AlertsDelivered").1 == "IncidentsRefused"
-        })
+        .until("the incident is marked", |status| condition(status, "AlertsDelivered").1 == "IncidentsRefused")
         .await;
     let expected = format!(
         "1 of 1 webhooks: ops: refuses messages about {}/Pod cart-1: the receiver answered 400: “cannot take <cart-1> at *** \
@@ -81,12 +79,11 @@ async fn a_refused_incident_holds_up_no_other() {
     })
     .await
     .unwrap();
-    env.wait_for_status("cluster", "everything is delivered", |status| {
+    env.until("everything is delivered", |status| {
         condition(status, "AlertsDelivered").0 == "True"
             && delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().all(|alert| alert.refused_at.is_none()))
     })
     .await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,9 +96,9 @@ async fn a_receiver_that_refuses_everything_is_failing() {
         env.pod(pod, crash_looping(7)).await;
     }
     env.object("cluster", spec(&[webhook("ops", "Slack", json!({}))])).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let status = env
-        .wait_for_status("cluster", "both incidents are marked", |status| {
+        .until("both incidents are marked", |status| {
             delivery(status, "ops")
                 .is_some_and(|ops| ops.alerts.iter().filter(|alert| alert.refused_at.is_some()).count() == 2)
         })
@@ -111,10 +108,9 @@ async fn a_receiver_that_refuses_everything_is_failing() {
     // A new incident is tried without waiting. It is accepted, and so are the others.
     receiver.accept();
     env.pod("cart-2", crash_looping(7)).await;
-    env.wait_for_status("cluster", "everything is delivered", |status| {
+    env.until("everything is delivered", |status| {
         condition(status, "AlertsDelivered").0 == "True"
             && delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().all(|alert| alert.refused_at.is_none()))
     })
     .await;
-    operator.stop().await;
 }

@@ -22,14 +22,13 @@ async fn webhooks_with_the_same_secret_read_it_together() {
     let webhooks: Vec<Value> =
         (0..10).map(|number| webhook(&format!("ops-{number}"), "Slack", shared.clone())).collect();
     env.object("cluster", spec(&webhooks)).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "all webhooks are unusable", |status| {
+    let _operator = env.operator().through(&proxy).start();
+    env.until("all webhooks are unusable", |status| {
         (0..10).all(|number| delivery(status, &format!("ops-{number}")).is_some())
     })
     .await;
     let reads = proxy.count(is_read_of_secret);
     assert!((1..=5).contains(&reads), "{reads} reads for ten webhooks, which retry once or twice in this time");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,10 +56,9 @@ async fn many_unusable_webhooks_stay_within_the_rate() {
         env.object(&format!("cluster-{object}"), spec(&webhooks)).await;
     }
     let begun = Instant::now();
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     proxy.wait_for_requests("most Secrets are read", 500, is_read_of_secret).await;
     let took = begun.elapsed();
     // 100 immediately, and then 50 a second.
     assert!(took >= Duration::from_secs(8), "500 reads in {took:?}");
-    operator.stop().await;
 }

@@ -33,11 +33,11 @@ async fn holds_back_a_silenced_incident_until_the_silence_ends() {
     spec["silences"] = silence(&until);
     spec["quietHours"] = json!([{"name": "always", "start": "00:00", "end": "24:00", "timeZone": "Pacific/Auckland"}]);
     env.object("cluster", spec).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
 
     receiver.wait_for(1, TIMEOUT).await.unwrap();
     let status = env
-        .wait_for_status("cluster", "an incident is held back, and the other one is sent", |status| {
+        .until("an incident is held back, and the other one is sent", |status| {
             delivery(status, "ops").is_some_and(|ops| ops.muted.is_some() && ops.last_success.is_some())
         })
         .await;
@@ -60,7 +60,7 @@ async fn holds_back_a_silenced_incident_until_the_silence_ends() {
     assert!(ago(0) >= soon, "it was sent before {soon}");
     // The quiet hours do not hold it back, and the message also lists what the receiver was sent before.
     assert_eq!(owners(&receiver), ["web-0", "cart-0 web-0"]);
-    env.wait_for_status("cluster", "nothing is held back", |status| {
+    env.until("nothing is held back", |status| {
         delivery(status, "ops").is_some_and(|ops| ops.muted.is_none())
             && condition(status, "AlertsDelivered").2
                 == "webhook ops accepted every message; silence migration has expired"
@@ -69,13 +69,12 @@ async fn holds_back_a_silenced_incident_until_the_silence_ends() {
 
     let nowhere = json!([{"name": "nights", "start": "22:00", "end": "07:00", "timeZone": "Mars/Olympus"}]);
     env.update_spec("cluster", json!({"quietHours": nowhere})).await;
-    env.wait_for_status("cluster", "the time zone does not exist", |status| {
+    env.until("the time zone does not exist", |status| {
         let (_, reason, message) = condition(status, "Ready");
         reason == "InvalidSpec"
             && message.starts_with("spec.quietHours[0].timeZone: \"Mars/Olympus\" is not a time zone")
     })
     .await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +91,7 @@ async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
         [webhook("ops", "Generic", routed), webhook("dev", "Generic", json!({"match": wanted}))]
     };
     env.object("cluster", spec(&both(json!({})))).await;
-    let operator = env.operator().fast_alerts().start();
+    let _operator = env.operator().fast_alerts().start();
     working.wait_for(1, TIMEOUT).await.unwrap();
     wrong.wait_for(1, TIMEOUT).await.unwrap();
 
@@ -101,7 +100,7 @@ async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
     env.update_spec("cluster", typos).await;
     // Two writers share the status.
     let status = env
-        .wait_for_status("cluster", "the webhook cannot be used", |status| {
+        .until("the webhook cannot be used", |status| {
             let reasons = ["AlertsDelivered", "Ready"].map(|kind| condition(status, kind).1);
             reasons == ["WebhookUnusable", "InvalidSpec"]
         })
@@ -138,5 +137,4 @@ async fn a_wrong_entry_stops_neither_checks_nor_other_webhooks() {
     for request in wrong.received() {
         assert_eq!(request.json()["status"], "firing", "nothing seemed to be over");
     }
-    operator.stop().await;
 }

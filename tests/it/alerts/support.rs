@@ -1,7 +1,5 @@
 //! Helpers for objects with webhooks and their Secrets.
 
-use std::process::Stdio;
-
 use k8s_openapi::api::{
     authorization::v1::SubjectAccessReview,
     core::v1::Secret,
@@ -14,9 +12,10 @@ use kube::{
 use orchestr::api::{OrchestrStatus, WebhookStatus};
 use orchestr_testbed::{Received, eventually};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::{
+    command::run,
     pod_statuses::{ago, crash_looping, merged, pod, stored},
     support::TIMEOUT,
     test_env::TestEnv,
@@ -124,17 +123,8 @@ impl TestEnv {
 
     /// Starts the binary. It is killed when the value is dropped.
     pub fn program(&self, kubeconfig: &std::path::Path) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_orchestr"))
-            .args(["run", "--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"])
-            .args(["--namespaces", &self.namespace])
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap()
+        let flags = ["--webhook-allow-http", "--webhook-allow-loopback", "--namespaces", &self.namespace];
+        run(kubeconfig, &flags).spawn().unwrap()
     }
 }
 

@@ -48,7 +48,7 @@ async fn the_lease_is_not_released_while_a_write_is_under_way() {
     cluster.wait_until_settled("replica-a").await;
     let second = cluster.replica("replica-b");
     second.wait_for_log("the Lease has a new holder").await;
-    proxy.rule(|request| if request.is_status_write() { ProxyAction::Hang } else { ProxyAction::Forward });
+    proxy.on(ProxiedRequest::is_status_write, ProxyAction::Hang);
     let before = proxy.count(ProxiedRequest::is_status_write);
     cluster.env.pod("web-0", crash_looping(3)).await;
     proxy.wait_for_requests("a write hangs", before + 1, ProxiedRequest::is_status_write).await;

@@ -52,12 +52,7 @@ async fn the_times_in_a_lease_do_not_matter() {
         }
         let name = format!("web{minutes}");
         cluster.env.pod(&name, crash_looping(3)).await;
-        cluster
-            .env
-            .wait_for_status("cluster", "it is listed", |status| {
-                status.problematic_pods.iter().any(|pod| pod.name == name)
-            })
-            .await;
+        cluster.env.until("it is listed", |status| status.problematic_pods.iter().any(|pod| pod.name == name)).await;
     }
     cluster.wait_until_delivered(3).await;
     cluster.assert_received(&[("trigger", "cart-0"), ("trigger", "web-10"), ("trigger", "web10")]);

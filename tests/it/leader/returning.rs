@@ -45,7 +45,7 @@ async fn a_replica_that_leads_again_reads_again_what_it_had_read() {
     cluster.wait_for_pods(&["cart-0"]).await;
     cluster.wait_until_delivered(3).await;
 
-    proxy.rule(|request| if is_of_job(request) { ProxyAction::Hang } else { ProxyAction::Forward });
+    proxy.on(is_of_job, ProxyAction::Hang);
     let before = proxy.count(is_of_job);
     second.signal("-TERM").await;
     second.ended().await;

@@ -1,6 +1,6 @@
 //! Replicas, and what the audit log and the receiver have recorded of them.
 
-use std::{collections::HashMap, path::PathBuf, process::Stdio, time::Duration};
+use std::{collections::HashMap, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -11,10 +11,11 @@ use kube::{
 use orchestr_testbed::{Options, Received, Receiver, eventually, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::{
     alerts::support::{spec, webhook},
+    command::{self, run},
     pod_statuses::crash_looping,
     proxy::Proxy,
     support::TIMEOUT,
@@ -97,21 +98,11 @@ impl Cluster {
     fn run(&self, name: &'static str, kubeconfig: PathBuf, flags: &[&str]) -> Replica {
         let log = self.logs.path().join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let program = Command::new(env!("CARGO_BIN_EXE_orchestr"))
-            .args(["run", "--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"])
-            .args(["--leader-elect", "--lease-name", LEASE, "--lease-namespace", &self.env.namespace])
-            .args(["--namespaces", &self.env.namespace])
-            .args(flags)
-            .env_clear()
-            .env("KUBECONFIG", kubeconfig)
-            .env("HOSTNAME", name)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        Replica { name, program, log }
+        let mut command =
+            run(&kubeconfig, &["--webhook-allow-http", "--webhook-allow-loopback", "--log-format", "json"]);
+        command.args(["--leader-elect", "--lease-name", LEASE, "--lease-namespace", &self.env.namespace]);
+        command.args(["--namespaces", &self.env.namespace]).args(flags).env("HOSTNAME", name);
+        Replica { name, program: command.stderr(file).spawn().unwrap(), log }
     }
 
     /// Starts a replica and waits until it leads and has sent the first alert, and then starts the others.
@@ -148,7 +139,7 @@ impl Cluster {
     pub async fn wait_until_delivered(&self, count: usize) {
         self.receiver.wait_for(count, TIMEOUT).await.unwrap();
         self.env
-            .wait_for_status("cluster", "the delivery is recorded", |status| {
+            .until("the delivery is recorded", |status| {
                 status.webhooks.iter().any(|ops| ops.last_success.is_some() && ops.pending.is_none())
             })
             .await;
@@ -156,7 +147,7 @@ impl Cluster {
 
     /// Waits until the status lists exactly these pods.
     pub async fn wait_for_pods(&self, names: &[&str]) {
-        self.env.wait_for_status("cluster", "the pods are listed", |status| listed(status) == names).await;
+        self.env.until("the pods are listed", |status| listed(status) == names).await;
     }
 
     pub async fn edit_lease(&self, spec: Value) {
@@ -255,8 +246,7 @@ impl Cluster {
 
 impl Replica {
     pub async fn signal(&self, signal: &str) {
-        let pid = self.program.id().unwrap().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().await.unwrap().success());
+        command::signal(&self.program, signal).await;
     }
 
     /// Waits until a line of its log contains this text.

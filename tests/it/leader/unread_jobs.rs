@@ -38,7 +38,7 @@ async fn failed_pods_of_unread_jobs_neither_begin_nor_end_alerts() {
     let operator = env.operator().fast_alerts().start();
     receiver.wait_for(1, TIMEOUT).await.unwrap();
     let before = env
-        .wait_for_status("cluster", "the alert is sent", |status| {
+        .until("the alert is sent", |status| {
             delivery(status, "ops").is_some_and(|ops| ops.pending.is_none() && ops.last_success.is_some())
         })
         .await;
@@ -47,7 +47,7 @@ async fn failed_pods_of_unread_jobs_neither_begin_nor_end_alerts() {
 
     // The next one cannot read any Job, so its first status takes a minute.
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| if is_of_job(request) { ProxyAction::Hang } else { ProxyAction::Forward });
+    proxy.on(is_of_job, ProxyAction::Hang);
     let operator = env.operator().through(&proxy).fast_alerts().start();
     let written = env
         .wait_for_status_within(Duration::from_secs(120), "cluster", "it has written the status", |status| {
@@ -57,7 +57,7 @@ async fn failed_pods_of_unread_jobs_neither_begin_nor_end_alerts() {
     let names: Vec<&str> = written.problematic_pods.iter().map(|pod| pod.name.as_str()).collect();
     assert_eq!(names, ["bad-0"], "what is unknown is no problem, and what was reported is not over");
     env.delete_pod("bad-0").await;
-    let status = env.wait_for_status("cluster", "no problem is left", |status| status.problematic_pod_count == 0).await;
+    let status = env.until("no problem is left", |status| status.problematic_pod_count == 0).await;
     let (healthy, reason, message) = condition(&status, "PodsHealthy");
     assert_eq!((healthy, reason), ("Unknown", "PodsUnreadable"), "{message}");
     assert_eq!(message, "the Jobs of 5 failed pods were not read yet");

@@ -154,11 +154,9 @@ async fn reports_each_malformed_pod_correctly() {
     let count = keyed.len();
     assert_eq!(env.plane.load(keyed).await.unwrap(), count as u64);
     env.object("cluster", watch_with(json!({"report": {"maxPods": 500}, "logs": {"enabled": false}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let expected = cases().iter().filter(|case| case.expected.is_some()).count();
-    let status = env
-        .wait_for_status("cluster", "each is reported", |status| status.problematic_pod_count == expected as i64)
-        .await;
+    let status = env.until("each is reported", |status| status.problematic_pod_count == expected as i64).await;
     assert_eq!((status.watched_pods, status.omitted_pods), (count as i64, 0));
     assert_eq!(condition(&status, "Ready").2, format!("watching {count} pods"), "none could not be read");
     let found = |name: &str| {
@@ -173,6 +171,5 @@ async fn reports_each_malformed_pod_correctly() {
 
     // Nothing else is disturbed.
     env.pod("cart", crash_looping(1)).await;
-    env.wait_for_status("cluster", "a common pod", |status| listed(status).contains(&"cart")).await;
-    operator.stop().await;
+    env.until("a common pod", |status| listed(status).contains(&"cart")).await;
 }

@@ -84,8 +84,8 @@ async fn backs_off_failed_writes_of_one_object() {
     env.object("good", watch_with(json!({"logs": {"enabled": false}}))).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let is_bad = |request: &ProxiedRequest| request.is_status_write() && request.path.ends_with("/bad/status");
-    proxy.rule(move |request| if is_bad(request) { ProxyAction::Refuse(503, "no") } else { ProxyAction::Forward });
-    let operator = env.operator().through(&proxy).start();
+    proxy.on(is_bad, ProxyAction::Refuse(503, "no"));
+    let _operator = env.operator().through(&proxy).start();
     let begun = Instant::now();
     let mut restarts = 1;
     while begun.elapsed() < Duration::from_secs(10) {
@@ -103,5 +103,4 @@ async fn backs_off_failed_writes_of_one_object() {
     proxy.rule(|_| ProxyAction::Forward);
     let status = env.wait_for_status("bad", "it is reported in the end", |status| listed(status) == ["cart"]).await;
     assert_eq!(status.problematic_pods[0].container_issues[0].restarts, restarts);
-    operator.stop().await;
 }

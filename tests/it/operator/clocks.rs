@@ -1,12 +1,12 @@
 //! The clocks of the cluster and of the operator differ.
 
-use std::{path::Path, process::Stdio};
+use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::process::{Child, Command};
 
 use crate::{
-    command::{ends, orchestr},
+    command::{ends, orchestr, run},
     pod_statuses::{crash_looping, not_ready},
     proxy::Proxy,
     test_env::{TestEnv, condition, listed, watch_all},
@@ -96,17 +96,9 @@ impl SettableClock {
 
     /// Starts the operator with this clock.
     fn operator(&self, kubeconfig: &Path, namespace: &str) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_orchestr"))
-            .args(["run", "--namespaces", namespace, "--kubeconfig"])
-            .arg(kubeconfig)
-            .env("LD_PRELOAD", self.0.path().join("clock.so"))
-            .env("CLOCK_AHEAD", self.0.path().join("ahead"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap()
+        let mut command = run(kubeconfig, &["--namespaces", namespace]);
+        command.env("LD_PRELOAD", self.0.path().join("clock.so")).env("CLOCK_AHEAD", self.0.path().join("ahead"));
+        command.spawn().unwrap()
     }
 }
 
@@ -118,15 +110,14 @@ async fn a_clock_that_is_set_ends_and_begins_no_problem() {
         env.pod("lasting", not_ready(180)).await;
         env.object("cluster", watch_all()).await;
         let _operator = clock.operator(env.plane.admin_kubeconfig(), &env.namespace);
-        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["lasting"]).await;
+        env.until("it is reported", |status| listed(status) == ["lasting"]).await;
         let record = env.record("cluster").await;
         clock.set(step);
         // Each of them causes a new judgement of all pods.
         for number in 0..5_i32 {
             env.pod(&format!("cart-{number}"), crash_looping(1)).await;
             env.pod(&format!("starting-{number}"), not_ready(1)).await;
-            env.wait_for_status("cluster", "it is reported", |status| status.watched_pods == i64::from(3 + 2 * number))
-                .await;
+            env.until("it is reported", |status| status.watched_pods == i64::from(3 + 2 * number)).await;
         }
         for (_, object) in record.states().await {
             let status = object.status.unwrap_or_default();

@@ -67,9 +67,9 @@ async fn shows_the_log_that_belongs_to_each_problem() {
     env.pod_with("pulling", on(&kubelet), waiting("ImagePullBackOff", "Back-off pulling image", 60)).await;
     env.object("cluster", watch_all()).await;
     env.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let status = env
-        .wait_for_status("cluster", "every log was looked for", |status| {
+        .until("every log was looked for", |status| {
             status.problematic_pods.len() == 7
                 && status.problematic_pods.iter().all(|pod| source(status, &pod.name).is_some())
         })
@@ -90,7 +90,6 @@ async fn shows_the_log_that_belongs_to_each_problem() {
     assert_eq!(kubelet.requests_for(namespace, "pulling"), []);
     let none = env.wait_for_status("none", "all are reported", |status| status.problematic_pod_count == 7).await;
     assert!(none.problematic_pods.iter().flat_map(|pod| &pod.container_issues).all(|issue| issue.log_source.is_none()));
-    operator.stop().await;
 }
 
 /// What the command prints as JSON.
@@ -110,7 +109,7 @@ async fn quotes_the_line_of_the_log_that_says_why() {
     env.object("cluster", watch_all()).await;
     env.object("none", watch_with(json!({"logs": {"enabled": false}}))).await;
     let operator = env.operator().start();
-    let status = env.wait_for_status("cluster", "the log is quoted", |status| {
+    let status = env.until("the log is quoted", |status| {
         status.incidents.first().is_some_and(|incident| !incident.log_line.is_empty())
     });
     let incident = status.await.incidents.remove(0);
@@ -203,12 +202,12 @@ async fn shows_the_newer_log_after_a_restart_during_the_read() {
     kubelet.script(namespace, "cart", "app", true, slow);
     env.pod_with("cart", on(&kubelet), crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     kubelet.wait_for_requests(1, crate::support::TIMEOUT).await.unwrap();
     kubelet.script(namespace, "cart", "app", true, Answer::text("the newer life\n"));
     env.set_status("cart", crash_looping(4)).await;
     let record = env.record("cluster").await;
-    env.wait_for_status("cluster", "the newer log is there", |status| log(status, "cart") == "the newer life").await;
+    env.until("the newer log is there", |status| log(status, "cart") == "the newer life").await;
     kubelet.wait_until_idle(crate::support::TIMEOUT).await.unwrap();
     env.wait_until_caught_up().await;
     assert_eq!(log(&env.status("cluster").await, "cart"), "the newer life", "and stays");
@@ -220,7 +219,6 @@ async fn shows_the_newer_log_after_a_restart_during_the_read() {
             "the former life's log stands beside the newer life"
         );
     }
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,7 +241,7 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
     env.object("cluster", watch_with(json!({"report": {"maxPods": 100}}))).await;
     let operator = env.operator().start();
     let begun = std::time::Instant::now();
-    let status = env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 50).await;
+    let status = env.until("all are reported", |status| status.problematic_pod_count == 50).await;
     let first = begun.elapsed();
     assert!(status.problematic_pods.iter().all(|pod| source(&status, &pod.name) != Some(LogSource::Current)));
     // The first read times out after 5 s.
@@ -251,13 +249,12 @@ async fn hanging_kubelets_delay_no_status_and_no_other_log() {
 
     let begun = std::time::Instant::now();
     env.pod_with("cart", json!({"spec": {"nodeName": alive}}), crash_looping(4)).await;
-    let status =
-        env.wait_for_status("cluster", "another's log is there", |status| log(status, "cart") == "out of memory").await;
+    let status = env.until("another's log is there", |status| log(status, "cart") == "out of memory").await;
     assert_eq!(source(&status, "cart"), Some(LogSource::Previous));
     // Reading the logs one by one would have taken 250 s.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let status = env
-        .wait_for_status("cluster", "one is given up", |status| {
+        .until("one is given up", |status| {
             (0..50).any(|number| source(status, &format!("stuck-{number:02}")).is_some())
         })
         .await;
@@ -282,10 +279,9 @@ async fn writes_the_first_status_without_waiting_for_logs() {
     env.pod_with("cart", on(&kubelet), crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let record = env.record("cluster").await;
-    let operator = env.operator().start();
-    env.wait_for_status("cluster", "the log follows", |status| log(status, "cart") == "out of memory").await;
+    let _operator = env.operator().start();
+    env.until("the log follows", |status| log(status, "cart") == "out of memory").await;
     let states = record.states().await;
     let statuses: Vec<_> = states.iter().filter_map(|(_, object)| object.status.as_ref()).collect();
     assert_eq!((listed(statuses[0]), log(statuses[0], "cart")), (vec!["cart"], ""));
-    operator.stop().await;
 }

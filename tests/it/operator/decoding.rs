@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     pod_statuses::{crash_looping, healthy},
-    proxy::{Proxy, ProxyAction},
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, condition, listed, watch_all, watch_with},
 };
 
@@ -62,11 +62,10 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         let elsewhere = serde_json::json!({"pods": {"namespaces": ["elsewhere"]}});
         env.object("elsewhere", watch_with(elsewhere)).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
-        let operator = env.operator().through(&proxy).streaming_lists(lists).start();
+        proxy.on(ProxiedRequest::is_of_pods, action);
+        let _operator = env.operator().through(&proxy).streaming_lists(lists).start();
 
-        let status =
-            env.wait_for_status("cluster", "the others are reported", |status| listed(status) == ["cart"]).await;
+        let status = env.until("the others are reported", |status| listed(status) == ["cart"]).await;
         assert_eq!(status.watched_pods, 2);
         let expected =
             format!("watching 2 pods; 1 pod could not be read: {}/bad (a value of the wrong type", env.namespace);
@@ -78,7 +77,7 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         // A watch continues after it.
         env.set_status("bad", crash_looping(4)).await;
         env.set_status("web", crash_looping(1)).await;
-        env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "web"]).await;
+        env.until("the watch continues", |status| listed(status) == ["cart", "web"]).await;
 
         // Once it can be decoded, it is handled like the others.
         proxy.rule(|_| ProxyAction::Forward);
@@ -88,7 +87,6 @@ async fn names_a_pod_that_cannot_be_decoded_and_continues() {
         let all = ["bad", "cart", "web"];
         let status = env.wait_for_status_within(soon, "cluster", "it is read", |status| listed(status) == all).await;
         assert_eq!(condition(&status, "Ready").2, "watching 3 pods");
-        operator.stop().await;
     }
 }
 
@@ -99,18 +97,17 @@ async fn forgets_a_deleted_pod_that_could_not_be_decoded() {
         env.pod("bad", crash_looping(3)).await;
         env.object("cluster", watch_all()).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(move |request| if request.is_of_pods() { action.clone() } else { ProxyAction::Forward });
-        let operator = env.operator().through(&proxy).start();
+        proxy.on(ProxiedRequest::is_of_pods, action);
+        let _operator = env.operator().through(&proxy).start();
         let is_named =
             |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").2.contains("could not be read");
-        env.wait_for_status("cluster", "it is named", is_named).await;
+        env.until("it is named", is_named).await;
         env.pods().delete("bad", &DeleteParams::default().grace_period(0)).await.unwrap();
         let soon = std::time::Duration::from_secs(30);
         env.wait_for_status_within(soon, "cluster", "it is gone", |status| {
             condition(status, "Ready").2 == "watching 0 pods"
         })
         .await;
-        operator.stop().await;
     }
 }
 
@@ -142,12 +139,8 @@ async fn lists_again_after_a_malformed_event() {
         env.pod("cart", healthy()).await;
         env.object("cluster", watch_all()).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(
-            move |request| {
-                if request.is_of_pods() && request.is_watch() { action.clone() } else { ProxyAction::Forward }
-            },
-        );
-        let operator = env.operator().through(&proxy).start();
+        proxy.on(move |request| request.is_of_pods() && request.is_watch(), action);
+        let _operator = env.operator().through(&proxy).start();
         env.wait_for_ready("cluster", "Watching").await;
         let lists = || proxy.count(|request| request.is_of_pods() && request.query.contains_key("sendInitialEvents"));
         let before = lists();
@@ -158,6 +151,5 @@ async fn lists_again_after_a_malformed_event() {
         })
         .await;
         assert_eq!(lists(), before + 1, "{garbage}");
-        operator.stop().await;
     }
 }

@@ -26,7 +26,7 @@ async fn clears_a_failed_pod_after_its_replacement() {
     env.pod_with("web-b", owned(7200), healthy()).await;
     env.object("patient", watch_with(json!({}))).await;
     env.object("short", watch_with(json!({"thresholds": {"failed": "1m"}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     for name in ["patient", "short"] {
         let status = env.wait_for_status(name, "it is reported", |status| listed(status) == ["web-a"]).await;
         assert_eq!(status.incidents[0].owner.kind, "Deployment", "web-b is older: it replaces nothing");
@@ -36,7 +36,6 @@ async fn clears_a_failed_pod_after_its_replacement() {
     let status = env.wait_for_status("short", "it was replaced", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     assert_eq!(listed(&env.status("patient").await), ["web-a"], "for an hour");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,15 +48,14 @@ async fn a_gate_that_is_removed_starts_the_wait_again() {
     };
     env.pod_with("queued", json!({"spec": {"nodeName": null}}), unscheduled("SchedulingGated")).await;
     env.object("cluster", watch_with(json!({"thresholds": {"pending": "4s"}}))).await;
-    let operator = env.operator().start();
-    let gated = env.wait_for_status("cluster", "the gate", |status| listed(status) == ["queued"]).await;
+    let _operator = env.operator().start();
+    let gated = env.until("the gate", |status| listed(status) == ["queued"]).await;
     assert_eq!(gated.problematic_pods[0].reason, "SchedulingGated");
     env.set_status("queued", unscheduled("Unschedulable")).await;
-    env.wait_for_status("cluster", "it has just become schedulable", |status| listed(status).is_empty()).await;
-    let waited = env.wait_for_status("cluster", "it waits for too long", |status| listed(status) == ["queued"]).await;
+    env.until("it has just become schedulable", |status| listed(status).is_empty()).await;
+    let waited = env.until("it waits for too long", |status| listed(status) == ["queued"]).await;
     assert_eq!(waited.problematic_pods[0].reason, "Unschedulable");
     assert!(waited.problematic_pods[0].since > gated.problematic_pods[0].since);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,14 +68,12 @@ async fn reports_a_finished_pod_kept_by_a_finalizer() {
         env.pod_with(name, metadata, json!({"phase": phase})).await;
     }
     env.object("cluster", watch_with(json!({}))).await;
-    let operator = env.operator().start();
-    let status =
-        env.wait_for_status("cluster", "all are found", |status| listed(status) == ["done", "going", "ill"]).await;
+    let _operator = env.operator().start();
+    let status = env.until("all are found", |status| listed(status) == ["done", "going", "ill"]).await;
     for pod in &status.problematic_pods {
         assert_eq!(
             (pod.reason.as_str(), pod.message.as_str()),
             ("StuckTerminating", "finalizer left: example.com/hold")
         );
     }
-    operator.stop().await;
 }

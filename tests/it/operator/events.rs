@@ -22,17 +22,14 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     let env = TestEnv::new("events").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     env.set_status("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
     env.set_status("cart", crash_looping(4)).await;
-    env.wait_for_status("cluster", "the crash loop continues", |status| {
-        status.problematic_pods[0].container_issues[0].restarts == 4
-    })
-    .await;
+    env.until("the crash loop continues", |status| status.problematic_pods[0].container_issues[0].restarts == 4).await;
     env.set_status("cart", healthy()).await;
-    env.wait_for_status("cluster", "it is over", |status| listed(status).is_empty()).await;
+    env.until("it is over", |status| listed(status).is_empty()).await;
     eventually("both events are there", TIMEOUT, async || match env.events("cluster").await.len() {
         2 => Ok(()),
         other => Err(format!("there are {other}")),
@@ -50,7 +47,6 @@ async fn publishes_an_event_when_a_problem_begins_and_ends() {
     assert_eq!(fields(1), ("Normal", "Recovered", format!("{subject}, container app: OOMKilled is over").as_str()));
     let regarding = events[0].regarding.as_ref().unwrap();
     assert_eq!(regarding.uid, env.objects().get("cluster").await.unwrap().metadata.uid);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,14 +54,14 @@ async fn counts_repeated_events_and_recreates_deleted_ones() {
     let env = TestEnv::new("events-repeat").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     // The problem begins and ends again, until the event about its beginning says that it was counted so often.
     let repeats = async |count: Option<i32>| {
         env.set_status("cart", crash_looping(3)).await;
-        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        env.until("it is reported", |status| listed(status) == ["cart"]).await;
         env.set_status("cart", healthy()).await;
-        env.wait_for_status("cluster", "it is over", |status| listed(status).is_empty()).await;
+        env.until("it is over", |status| listed(status).is_empty()).await;
         eventually("the event is counted", TIMEOUT, async || {
             let events = env.events("cluster").await;
             let counts: Vec<_> = events.iter().map(|event| event.series.as_ref().map(|series| series.count)).collect();
@@ -79,7 +75,6 @@ async fn counts_repeated_events_and_recreates_deleted_ones() {
     let events: Api<Event> = Api::namespaced(env.client.clone(), &env.namespace);
     events.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     repeats(None).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,20 +87,18 @@ async fn limits_the_events_of_a_storm() {
     let mut made = futures::stream::FuturesUnordered::from_iter(made);
     while futures::StreamExt::next(&mut made).await.is_some() {}
     env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
-    let operator = env.operator().start();
-    let status =
-        env.wait_for_status("cluster", "the storm is reported", |status| status.problematic_pod_count == 200).await;
+    let _operator = env.operator().start();
+    let status = env.until("the storm is reported", |status| status.problematic_pod_count == 200).await;
     assert_eq!(status.incidents.len() as i64 + status.omitted_incidents, 200);
     tokio::time::sleep(SETTLE_TIME).await;
     let events = env.events("cluster").await;
     assert!((1..=12).contains(&events.len()), "{} events", events.len());
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn creating_an_object_again_grants_no_further_events() {
     let env = TestEnv::new("events-again").await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let begun = Instant::now();
     for _ in 0..80 {
         env.object("cluster", json!({})).await;
@@ -117,7 +110,6 @@ async fn creating_an_object_again_grants_no_further_events() {
     // One more may be published every 6 s.
     let allowed = 50 + 1 + begun.elapsed().as_secs() as usize / 6;
     assert!((50..=allowed).contains(&events), "{events} events of 80, {allowed} allowed");
-    operator.stop().await;
 }
 
 /// The API server accepts any text as the name in an owner reference.
@@ -132,8 +124,8 @@ async fn names_of_owners_cannot_hide_or_reorder_text() {
     env.patch_pod("cart", reference).await;
     env.set_status("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
-    let status = env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let _operator = env.operator().start();
+    let status = env.until("it is reported", |status| listed(status) == ["cart"]).await;
     let shown = &status.incidents[0].owner;
     assert_eq!(shown.kind, "App\u{fffd}");
     assert!(shown.name.starts_with("cart\u{fffd}\u{fffd}[2J\u{fffd}xxx") && shown.name.len() <= 253, "{shown:?}");
@@ -154,5 +146,4 @@ async fn names_of_owners_cannot_hide_or_reorder_text() {
     assert!(!deceptive(&related), "{related}");
     let all: Vec<_> = status.conditions.iter().map(|condition| condition.message.as_str()).collect();
     assert!(!all.iter().any(|text| deceptive(text)), "{all:?}");
-    operator.stop().await;
 }

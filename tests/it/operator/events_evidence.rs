@@ -110,10 +110,10 @@ async fn env_with_open_watch(
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     if let Some(action) = proxy_rule {
-        proxy.rule(move |request| if request.is_of_events() { action.clone() } else { ProxyAction::Forward });
+        proxy.on(ProxiedRequest::is_of_events, action);
     }
     let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
     proxy.wait_for_requests("the watch of events", 1, |request| request.is_of_events() && request.is_watch()).await;
     (env, proxy, operator)
 }
@@ -121,7 +121,7 @@ async fn env_with_open_watch(
 #[tokio::test(flavor = "multi_thread")]
 async fn shows_an_event_within_a_second_and_counts_its_repetitions() {
     for rule in [None, Some(ProxyAction::Mangle(Arc::new(str::to_owned)))] {
-        let (env, _proxy, operator) = env_with_open_watch(rule).await;
+        let (env, _proxy, _operator) = env_with_open_watch(rule).await;
         env.warn("cart", "a", json!({"lastTimestamp": "2026-01-01T14:02:10Z"})).await;
         let written = Instant::now();
         env.wait_for_evidence("cluster", &format!("Unhealthy ×1, last 14:02:10Z: {ANSWER}")).await;
@@ -130,25 +130,23 @@ async fn shows_an_event_within_a_second_and_counts_its_repetitions() {
         env.warn("cart", "a", json!({"count": 41, "lastTimestamp": "2026-01-01T14:09:00Z"})).await;
         let status = env.wait_for_evidence("cluster", &format!("Unhealthy ×41, last 14:09:00Z: {ANSWER}")).await;
         assert_eq!(evidence_of(&status).len(), 1, "{status:?}");
-        operator.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keeps_the_events_of_a_pod_that_is_still_healthy() {
-    let (env, _proxy, operator) = env_with_open_watch(None).await;
+    let (env, _proxy, _operator) = env_with_open_watch(None).await;
     env.warn("web", "a", json!({"message": "Readiness probe failed: early"})).await;
     env.warn("cart", "b", json!({})).await;
     env.wait_for_evidence("cluster", ANSWER).await;
     env.set_status("web", not_ready(600)).await;
-    let status = env.wait_for_status("cluster", "both are reported", |status| listed(status) == ["cart", "web"]).await;
+    let status = env.until("both are reported", |status| listed(status) == ["cart", "web"]).await;
     assert!(evidence_of(&status).iter().any(|line| line.contains("early")), "{status:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn opens_one_watch_after_a_list_of_one_event() {
-    let (env, proxy, operator) = env_with_open_watch(None).await;
+    let (env, proxy, _operator) = env_with_open_watch(None).await;
     for count in 1..=4 {
         env.warn("cart", "a", json!({"count": count})).await;
         env.warn("cart", "b", json!({"count": count, "reason": "FailedMount", "message": "no volume"})).await;
@@ -159,7 +157,6 @@ async fn opens_one_watch_after_a_list_of_one_event() {
     assert!(requests[1].query["resourceVersion"].parse::<u64>().is_ok_and(|version| version > 0));
     let namespace = format!("/api/v1/namespaces/{}/events", env.namespace);
     assert!(requests.iter().all(|request| request.path == namespace), "{requests:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,8 +173,7 @@ async fn lists_the_events_of_one_pod_of_each_owner_at_a_start() {
     }
     env.object("cluster", watch_all()).await;
     env.object("other", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     env.wait_for_evidence("cluster", "from cart").await;
     env.wait_for_evidence("other", "from db-").await;
     tokio::time::sleep(SETTLE_TIME).await;
@@ -188,12 +184,11 @@ async fn lists_the_events_of_one_pod_of_each_owner_at_a_start() {
     assert_eq!(lists.len(), 2, "{lists:?}");
     let cart = format!("involvedObject.uid={}", env.uid("cart").await);
     assert!(lists.contains(&(false, Some("100"), Some(&cart))), "{lists:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_explain_no_problem_change_no_status() {
-    let (env, proxy, operator) = env_with_open_watch(None).await;
+    let (env, proxy, _operator) = env_with_open_watch(None).await;
     tokio::time::sleep(SETTLE_TIME).await;
     let writes = proxy.count(ProxiedRequest::is_status_write);
     let object_uid = env.objects().get("cluster").await.unwrap().uid().unwrap();
@@ -215,12 +210,11 @@ async fn events_that_explain_no_problem_change_no_status() {
     env.warn("cart", "last", json!({})).await;
     let status = env.wait_for_evidence("cluster", ANSWER).await;
     assert_eq!(evidence_of(&status).len(), 1, "{status:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn survives_a_flood_of_events_about_one_pod() {
-    let (env, _proxy, operator) = env_with_open_watch(None).await;
+    let (env, _proxy, _operator) = env_with_open_watch(None).await;
     let uid = env.uid("cart").await;
     let events = (0..10_000).map(|index| {
         let name = format!("flood-{index}");
@@ -236,8 +230,7 @@ async fn survives_a_flood_of_events_about_one_pod() {
     env.plane.load(events).await.unwrap();
     let status = env.wait_for_evidence("cluster", "Readiness probe failed").await;
     env.set_status("web", not_ready(600)).await;
-    let status_after =
-        env.wait_for_status("cluster", "changes are reported", |status| listed(status) == ["cart", "web"]).await;
+    let status_after = env.until("changes are reported", |status| listed(status) == ["cart", "web"]).await;
     for status in [status, status_after] {
         let evidence = evidence_of(&status);
         assert!((1..=8).contains(&evidence.len()), "{evidence:?}");
@@ -248,21 +241,19 @@ async fn survives_a_flood_of_events_about_one_pod() {
             "{evidence:?}"
         );
     }
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cuts_messages_of_a_megabyte() {
-    let (env, _proxy, operator) = env_with_open_watch(None).await;
+    let (env, _proxy, _operator) = env_with_open_watch(None).await;
     env.warn("cart", "long", json!({"message": format!("{ANSWER} {}", "é".repeat(1 << 19))})).await;
     let status = env.wait_for_evidence("cluster", ANSWER).await;
     assert!(evidence_of(&status).iter().all(|line| line.len() <= 1024), "{status:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_in_the_present_again_after_410_gone() {
-    let (env, proxy, operator) = env_with_open_watch(None).await;
+    let (env, proxy, _operator) = env_with_open_watch(None).await;
     let before = proxy.count(ProxiedRequest::is_of_event_watch);
     proxy.rule(|request| match request.is_of_events() && request.is_watch() {
         true => ProxyAction::Refuse(410, "too old resource version"),
@@ -282,7 +273,6 @@ async fn starts_in_the_present_again_after_410_gone() {
     proxy.wait_for_requests("the watch of events", proxy.count(watches) + 1, watches).await;
     env.warn("cart", "a", json!({})).await;
     env.wait_for_evidence("cluster", ANSWER).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -299,18 +289,17 @@ async fn watches_the_events_of_each_namespace() {
         )
         .await;
     }
-    let operator = one.operator().through(&proxy).namespaces(&[&one.namespace, &other.namespace]).start();
+    let _operator = one.operator().through(&proxy).namespaces(&[&one.namespace, &other.namespace]).start();
     let watches = |request: &ProxiedRequest| request.is_of_events() && request.is_watch();
     proxy.wait_for_requests("the watches of events", 2, watches).await;
     for env in [&one, &other] {
-        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        env.until("it is reported", |status| listed(status) == ["cart"]).await;
         env.warn("cart", "a", json!({})).await;
         env.wait_for_evidence("cluster", ANSWER).await;
         let path = format!("/api/v1/namespaces/{}/events", env.namespace);
         assert_eq!(proxy.count(|request| watches(request) && request.path == path), 1);
     }
     assert_eq!(proxy.count(watches), 2);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,10 +310,9 @@ async fn says_once_that_events_are_not_read_and_recovers() {
     grant_objects(&env).await;
     grant_pods(&env, &["list", "watch"]).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let message = |status: &OrchestrStatus| condition(status, "Ready").2.to_owned();
-    let status =
-        env.wait_for_status("cluster", "it is said", |status| message(status).contains("events are not read")).await;
+    let status = env.until("it is said", |status| message(status).contains("events are not read")).await;
     assert_eq!((condition(&status, "Ready").1, listed(&status)), ("Watching", vec!["cart"]));
     let text = message(&status);
     assert_eq!(text.matches("events are not read").count(), 1, "{text}");
@@ -341,7 +329,6 @@ async fn says_once_that_events_are_not_read_and_recovers() {
     grant(&env, "events", json!([{"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]}])).await;
     let status = env.wait_for_evidence("cluster", ANSWER).await;
     assert!(!message(&status).contains("events are not read"), "{status:?}");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

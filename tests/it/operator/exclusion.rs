@@ -14,15 +14,14 @@ async fn ignores_pods_with_the_ignore_annotation() {
     env.pod_with("quiet", annotated("true"), crash_looping(3)).await;
     env.pod_with("loud", annotated("false"), crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
-    let status = env.wait_for_status("cluster", "one is reported", |status| status.problematic_pod_count == 1).await;
+    let _operator = env.operator().start();
+    let status = env.until("one is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!((listed(&status), status.watched_pods), (vec!["loud"], 2));
 
     env.patch_pod("quiet", json!({"metadata": {"annotations": {"kopf.dev/ignore": null}}})).await;
-    env.wait_for_status("cluster", "it asks no more", |status| listed(status) == ["loud", "quiet"]).await;
+    env.until("it asks no more", |status| listed(status) == ["loud", "quiet"]).await;
     env.patch_pod("loud", json!({"metadata": {"annotations": {"kopf.dev/ignore": "true"}}})).await;
-    env.wait_for_status("cluster", "the other asks", |status| listed(status) == ["quiet"]).await;
-    operator.stop().await;
+    env.until("the other asks", |status| listed(status) == ["quiet"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +35,7 @@ async fn leaves_ignored_reasons_and_namespaces_out_of_every_count() {
     env.object("no-oom", not(&["OOMKilled"])).await;
     env.object("neither", not(&["OOMKilled", "NotReady"])).await;
     env.object("elsewhere", watch_with(json!({"pods": {"excludeNamespaces": ["leave-*"]}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     for (name, watched, problems) in
         [("all", 3, &["cart", "slow"][..]), ("no-oom", 3, &["slow"]), ("neither", 3, &[]), ("elsewhere", 0, &[])]
     {
@@ -47,7 +46,6 @@ async fn leaves_ignored_reasons_and_namespaces_out_of_every_count() {
         assert_eq!(status.ignored_pods, ignored, "{name}");
         assert_eq!(status.problematic_pod_count, problems.len() as i64, "{name}");
     }
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,10 +53,9 @@ async fn counts_a_new_problem_that_is_ignored() {
     let env = TestEnv::new("ignored").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_with(json!({"pods": {"ignoreReasons": ["OOMKilled"]}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     env.set_status("cart", crash_looping(3)).await;
-    let status = env.wait_for_status("cluster", "it is counted", |status| status.ignored_pods == 1).await;
+    let status = env.until("it is counted", |status| status.ignored_pods == 1).await;
     assert_eq!((status.problematic_pod_count, listed(&status).len()), (0, 0));
-    operator.stop().await;
 }

@@ -13,10 +13,9 @@ async fn reports_a_failing_pod_and_its_recovery() {
     env.pod("web-0", healthy()).await;
     env.pod("cart-0", crash_looping(7)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
 
-    let status =
-        env.wait_for_status("cluster", "the crash loop is reported", |status| status.problematic_pod_count == 1).await;
+    let status = env.until("the crash loop is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.watched_pods, 2);
     assert_eq!(status.observed_generation, Some(1));
     let pod = &status.problematic_pods[0];
@@ -32,9 +31,7 @@ async fn reports_a_failing_pod_and_its_recovery() {
     let app = json!({"ready": true, "started": true, "restartCount": 7, "state": {"running": {"startedAt": ago(1)}}});
     let running_again = json!({"containerStatuses": [container("app", app)]});
     env.set_status("cart-0", running_again).await;
-    let status =
-        env.wait_for_status("cluster", "the recovery is reported", |status| status.problematic_pod_count == 0).await;
+    let status = env.until("the recovery is reported", |status| status.problematic_pod_count == 0).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
-    operator.stop().await;
 }

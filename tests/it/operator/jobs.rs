@@ -43,12 +43,9 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
 
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
-    let status = env
-        .wait_for_status("cluster", "the failures are reported", |status| {
-            listed(status) == ["bad-1", "gone-1", "other-1"]
-        })
-        .await;
+    let _operator = env.operator().through(&proxy).start();
+    let status =
+        env.until("the failures are reported", |status| listed(status) == ["bad-1", "gone-1", "other-1"]).await;
     assert_eq!((status.problematic_pods[0].reason.as_str(), status.watched_pods), ("Error", 5));
 
     // After many events, each finished Job has been read once.
@@ -61,7 +58,6 @@ async fn reports_failed_pods_only_of_jobs_that_did_not_complete() {
     assert_eq!((proxy.count(|request| is_of_job(request, "bad")), listed(&env.status("cluster").await).len()), (1, 3));
     // Once for its own pod, and once for the pod of another Job with the same name.
     assert_eq!(proxy.count(|request| is_of_job(request, "good")), 2);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,8 +66,8 @@ async fn clears_failed_pods_when_their_job_completes() {
     let owner = env.job("sums", json!({"active": 1, "failed": 1})).await;
     env.pod_with("sums-1", owner.clone(), failed(1)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
-    env.wait_for_status("cluster", "the failure is reported", |status| listed(status) == ["sums-1"]).await;
+    let _operator = env.operator().start();
+    env.until("the failure is reported", |status| listed(status) == ["sums-1"]).await;
 
     env.pod_with("sums-2", owner, succeeded()).await;
     // The Job controller takes a moment.
@@ -82,7 +78,6 @@ async fn clears_failed_pods_when_their_job_completes() {
         listed(status).is_empty()
     })
     .await;
-    operator.stop().await;
 }
 
 /// A Job of a CronJob.
@@ -114,9 +109,8 @@ async fn clears_a_failed_run_when_a_later_one_succeeds() {
     let first = run_of(&env, "nightly", "nightly-1", failed_for_good(10)).await;
     env.pod_with("nightly-1-a", first, failed(1)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
-    let status =
-        env.wait_for_status("cluster", "the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
+    let _operator = env.operator().start();
+    let status = env.until("the failed run is reported", |status| listed(status) == ["nightly-1-a"]).await;
     let owner = &status.incidents[0].owner;
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("CronJob", "nightly"));
     let kubeconfig = env.plane.admin_kubeconfig().to_str().unwrap();
@@ -134,7 +128,6 @@ async fn clears_a_failed_run_when_a_later_one_succeeds() {
     let (code, out, _) = ends(&mut orchestr(&explain));
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(code == 0 && words.contains("a later run of the CronJob nightly has succeeded"), "{out}");
-    operator.stop().await;
 }
 
 /// The only problem is a pod of a failed Job: PodsHealthy must not become True before the Job was read.
@@ -145,22 +138,16 @@ async fn stays_unhealthy_after_a_restart_until_jobs_are_read() {
     env.pod_with("sums-1", owner, failed(1)).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
-    let before = env.wait_for_status("cluster", "the failure is reported", |status| !listed(status).is_empty()).await;
+    let before = env.until("the failure is reported", |status| !listed(status).is_empty()).await;
     operator.stop().await;
 
     let record = env.record("cluster").await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if is_of_job(request, "sums") {
-            ProxyAction::AnswerLate(std::time::Duration::from_secs(2))
-        } else {
-            ProxyAction::Forward
-        }
-    });
+    proxy.on(|request| is_of_job(request, "sums"), ProxyAction::AnswerLate(std::time::Duration::from_secs(2)));
     let operator = env.operator().through(&proxy).start();
     // The second problem makes the operator write the status.
     env.pod("cart", crash_looping(3)).await;
-    let after = env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart", "sums-1"]).await;
+    let after = env.until("another problem", |status| listed(status) == ["cart", "sums-1"]).await;
     for (_, object) in record.states().await {
         let status = object.status.unwrap_or_default();
         assert_eq!(condition(&status, "PodsHealthy").0, "False", "{status:?}");
@@ -189,8 +176,8 @@ async fn requests_missing_jobs_once_and_foreign_jobs_never() {
     env.pod_with("foreign-1", owner("batch.volcano.sh/v1alpha1", "foreign"), failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "both fail", |status| listed(status) == ["foreign-1", "gone-1"]).await;
+    let _operator = env.operator().through(&proxy).start();
+    env.until("both fail", |status| listed(status) == ["foreign-1", "gone-1"]).await;
     for round in 0..5 {
         for pod in ["gone-1", "foreign-1"] {
             env.patch_pod(pod, json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
@@ -199,7 +186,6 @@ async fn requests_missing_jobs_once_and_foreign_jobs_never() {
     }
     assert_eq!(proxy.count(|request| is_of_job(request, "gone")), 1);
     assert_eq!(proxy.count(|request| is_of_job(request, "foreign")), 0);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,20 +194,13 @@ async fn reports_a_missing_permission_for_jobs() {
     let owner = env.job("sums", failed_for_good(10)).await;
     env.pod_with("sums-1", owner, failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if is_of_job(request, "sums") {
-            ProxyAction::Refuse(403, "jobs.batch \"sums\" is forbidden")
-        } else {
-            ProxyAction::Forward
-        }
-    });
+    proxy.on(|request| is_of_job(request, "sums"), ProxyAction::Refuse(403, "jobs.batch \"sums\" is forbidden"));
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
-    let status = env.wait_for_status("cluster", "the failure", |status| listed(status) == ["sums-1"]).await;
+    let _operator = env.operator().through(&proxy).start();
+    let status = env.until("the failure", |status| listed(status) == ["sums-1"]).await;
     let (ready, reason, message) = condition(&status, "Ready");
     assert_eq!((ready, reason), ("True", "Watching"));
     assert!(message.contains("could not read the Job of a failed pod: jobs.batch \"sums\" is forbidden"), "{message}");
-    operator.stop().await;
 }
 
 /// While a Job cannot be read, it is unknown whether its failed pod is a problem.
@@ -233,7 +212,7 @@ async fn retries_a_job_read_before_reporting_its_pods() {
     env.pod_with("sums-2", owner, succeeded()).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
-    env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
+    env.until("it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
     operator.stop().await;
 
     let record = env.record("cluster").await;
@@ -246,7 +225,7 @@ async fn retries_a_job_read_before_reporting_its_pods() {
     });
     let operator = env.operator().through(&proxy).start();
     env.pod("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "another problem", |status| listed(status) == ["cart"]).await;
+    env.until("another problem", |status| listed(status) == ["cart"]).await;
     for (_, object) in record.states().await {
         let status = object.status.unwrap_or_default();
         assert!(!listed(&status).contains(&"sums-1"), "{status:?}");
@@ -266,13 +245,12 @@ async fn reads_a_failed_job_once_if_its_cron_job_does_not_exist() {
     env.pod_with("sums-1", owner, failed(1)).await;
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["sums-1"]).await;
+    let _operator = env.operator().through(&proxy).start();
+    env.until("it is reported", |status| listed(status) == ["sums-1"]).await;
     for round in 0..20 {
         env.patch_pod("sums-1", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
         env.wait_until_caught_up().await;
     }
     let of_cron_job = |request: &ProxiedRequest| request.path.ends_with("/cronjobs/forged");
     assert_eq!((proxy.count(|request| is_of_job(request, "sums")), proxy.count(of_cron_job)), (1, 1));
-    operator.stop().await;
 }

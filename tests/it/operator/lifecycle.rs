@@ -22,9 +22,9 @@ async fn applies_each_change_of_the_spec() {
     env.pod_with("web", labelled("web"), crash_looping(5)).await;
     env.pod_with("slow", labelled("web"), not_ready(600)).await;
     env.pod_with("fine", labelled("web"), healthy()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("cluster", watch_with(json!({"thresholds": {"notReady": "168h"}}))).await;
-    let status = env.wait_for_status("cluster", "two crash", |status| status.problematic_pod_count == 2).await;
+    let status = env.until("two crash", |status| status.problematic_pod_count == 2).await;
     assert_eq!((listed(&status), status.watched_pods), (vec!["cart", "web"], 4));
 
     // The patch, the number of problems, the number of watched pods, and the listed pods.
@@ -40,11 +40,8 @@ async fn applies_each_change_of_the_spec() {
     ];
     for (generation, (spec, problems, watched, shown)) in (2..).zip(changes) {
         env.patch_object("cluster", json!({"spec": spec})).await;
-        let status = env
-            .wait_for_status("cluster", &format!("the answer to {spec}"), |status| {
-                status.observed_generation == Some(generation)
-            })
-            .await;
+        let status =
+            env.until(&format!("the answer to {spec}"), |status| status.observed_generation == Some(generation)).await;
         assert_eq!((status.problematic_pod_count, status.watched_pods), (problems, watched), "{spec}");
         assert_eq!(status.problematic_pods.len(), shown, "{spec}");
         assert_eq!(status.omitted_pods, problems - shown as i64, "{spec}");
@@ -52,22 +49,20 @@ async fn applies_each_change_of_the_spec() {
             assert_eq!(condition.observed_generation, Some(generation), "{spec}");
         }
     }
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_over_for_a_recreated_object() {
     let env = TestEnv::new("again").await;
     env.pod("cart", crash_looping(3)).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let first = env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     env.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
     let second = env.object("cluster", json!({"alerts": {"checkRunningPods": false}})).await;
     assert_ne!(first.metadata.uid, second.metadata.uid);
     let status = env.wait_for_ready("cluster", "Paused").await;
     assert_eq!((status.problematic_pod_count, status.observed_generation), (0, Some(1)));
-    operator.stop().await;
 }
 
 /// The delete event is lost, and the next event is about another object of the same name.
@@ -82,29 +77,28 @@ async fn detects_a_recreated_object_without_its_delete_event() {
         let is_it = request.is_watch() && request.path.ends_with("/orchestrs");
         if is_it { ProxyAction::Mangle(deaf.clone()) } else { ProxyAction::Forward }
     });
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     env.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
     let second = env.object("cluster", watch_with(json!({"report": {"maxPods": 1}}))).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     eventually("an event is the second one's", TIMEOUT, async || {
         let uids: Vec<_> = env.events("cluster").await.into_iter().map(|event| event.regarding.unwrap().uid).collect();
         if uids.contains(&second.metadata.uid) { Ok(()) } else { Err(format!("{uids:?}")) }
     })
     .await
     .unwrap();
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn leaves_an_object_alone_while_it_is_being_deleted() {
     let env = TestEnv::new("deleting").await;
     env.pod("cart", crash_looping(3)).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
     env.patch_object("cluster", json!({"metadata": {"finalizers": ["example.com/ours"]}})).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     env.objects().delete("cluster", &DeleteParams::default()).await.unwrap();
     let deleting = env.objects().get("cluster").await.unwrap();
     assert!(deleting.metadata.deletion_timestamp.is_some());
@@ -116,7 +110,6 @@ async fn leaves_an_object_alone_while_it_is_being_deleted() {
     assert_eq!(left.metadata.resource_version, deleting.metadata.resource_version, "{:#?}", left.status);
     env.patch_object("cluster", json!({"metadata": {"finalizers": null}})).await;
     assert!(env.objects().get_opt("cluster").await.unwrap().is_none());
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,12 +119,10 @@ async fn writes_nothing_after_a_restart() {
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
     let operator = env.operator().start();
-    let before = env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    let before = env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     // Including the log.
-    env.wait_for_status("cluster", "its log was asked for", |status| {
-        status.problematic_pods[0].container_issues[0].log_source.is_some()
-    })
-    .await;
+    env.until("its log was asked for", |status| status.problematic_pods[0].container_issues[0].log_source.is_some())
+        .await;
     operator.stop().await;
 
     let old = env.objects().get("cluster").await.unwrap();
@@ -153,7 +144,7 @@ async fn writes_nothing_after_a_restart() {
     env.delete_pod("web").await;
     let operator = env.operator().start();
     let after = env
-        .wait_for_status("cluster", "the changes are reported", |status| {
+        .until("the changes are reported", |status| {
             status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].restarts == 4)
         })
         .await;

@@ -37,7 +37,7 @@ async fn reads_a_log_at_most_twice_for_any_number_of_policies() {
     for index in 0..12 {
         env.object(&format!("object-{index}"), watch_with(json!({"logs": policy(index)}))).await;
     }
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     for index in 0..12 {
         let shown = (1 + 20 * index).min((256 + 4096 * index) / 91 + 1);
         let name = format!("object-{index}");
@@ -53,7 +53,6 @@ async fn reads_a_log_at_most_twice_for_any_number_of_policies() {
     }
     let reads = kubelet.requests_for(&env.namespace, "cart").len();
     assert!(reads <= 2, "{reads} reads");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,15 +76,14 @@ async fn reads_the_log_of_another_tenant_in_its_turn() {
         hostile.object(&format!("object-{index}"), spec).await;
     }
     other.object("cluster", watch_with(json!({"pods": scope(&other)}))).await;
-    let operator = hostile.operator().namespaces(&[&hostile.namespace, &other.namespace]).start();
+    let _operator = hostile.operator().namespaces(&[&hostile.namespace, &other.namespace]).start();
     let before = slow.wait_for_requests(6, TIMEOUT).await.unwrap().len();
     let node = json!({"spec": {"nodeName": fast.node_name()}});
     other.pod_with("cart", node, crash_looping(3)).await;
-    other.wait_for_status("cluster", "its log is there", |status| log(status, "cart") == "out of memory").await;
+    other.until("its log is there", |status| log(status, "cart") == "out of memory").await;
     // Six reads of the hostile tenant take a second.
     let meanwhile = slow.requests().len() - before;
     assert!(meanwhile <= 24, "{meanwhile} logs of the other tenant were read before");
-    operator.stop().await;
 }
 
 /// The hostile tenant's logs take more room than there is. Before, the text that was read first was evicted.
@@ -100,8 +98,8 @@ async fn keeps_the_log_of_another_tenant() {
     let scope = |env: &TestEnv| json!({"namespaces": [env.namespace]});
     other.pod_with("cart", json!({"spec": {"nodeName": kubelet.node_name()}}), crash_looping(3)).await;
     other.object("cluster", watch_with(json!({"pods": scope(&other)}))).await;
-    let operator = hostile.operator().namespaces(&[&hostile.namespace, &other.namespace]).start();
-    other.wait_for_status("cluster", "its log is there", |status| log(status, "cart") == "out of memory").await;
+    let _operator = hostile.operator().namespaces(&[&hostile.namespace, &other.namespace]).start();
+    other.until("its log is there", |status| log(status, "cart") == "out of memory").await;
 
     for node in 0..8 {
         kubelet.register(&hostile.plane, &format!("hoard-{node}-{}", hostile.namespace)).await.unwrap();
@@ -164,5 +162,4 @@ async fn keeps_the_log_of_another_tenant() {
         restarted(0, round).await;
     }
     assert_eq!(kubelet.requests().len(), reads);
-    operator.stop().await;
 }

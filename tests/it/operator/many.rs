@@ -55,7 +55,7 @@ async fn shares_one_watch_between_a_thousand_objects() {
     made.buffer_unordered(16).for_each(async |_| {}).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let watches = pod_watches(&env).await;
-    let operator = env.operator().through(&proxy).whole_cluster().start();
+    let _operator = env.operator().through(&proxy).whole_cluster().start();
 
     wait_for_counts(&env, 0).await;
     assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1, "one list and watch in one");
@@ -70,7 +70,6 @@ async fn shares_one_watch_between_a_thousand_objects() {
     let written = proxy.count(ProxiedRequest::is_status_write) - writes;
     assert!((concerned..=2 * concerned).contains(&written), "{written} writes for {concerned} objects");
     assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1);
-    operator.stop().await;
 }
 
 /// Waits until every object has the counts of its own selection, after this many pods of each failing workload have

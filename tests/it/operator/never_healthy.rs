@@ -21,17 +21,14 @@ const LATE: Duration = Duration::from_secs(3);
 async fn waits_for_the_list_before_judging_the_first_object() {
     let env = TestEnv::new("first-object").await;
     env.pod("cart", restarted(1800)).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     proxy.wait_for_requests("the pods are listed", 1, ProxiedRequest::is_streaming_list).await;
     tokio::time::sleep(SETTLE_TIME).await;
-    proxy
-        .rule(|request| if request.is_streaming_list() { ProxyAction::AnswerLate(LATE) } else { ProxyAction::Forward });
+    proxy.on(ProxiedRequest::is_streaming_list, ProxyAction::AnswerLate(LATE));
     env.object("cluster", watch_with(json!({"thresholds": {"restarted": "2h"}}))).await;
     let record = env.record("cluster").await;
-    env.wait_for_status("cluster", "the restart is reported", |status| listed(status) == ["cart"]).await;
+    env.until("the restart is reported", |status| listed(status) == ["cart"]).await;
     record.assert_never_healthy(1).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,17 +36,15 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
     let env = TestEnv::new("more-history").await;
     env.pod("cart", restarted(1800)).await;
     env.object("cluster", watch_with(json!({"thresholds": {"restarted": "1m"}}))).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     let is_healthy = |status: &orchestr::api::OrchestrStatus| condition(status, "PodsHealthy").0 == "True";
-    env.wait_for_status("cluster", "the restart was long ago", is_healthy).await;
+    env.until("the restart was long ago", is_healthy).await;
     tokio::time::sleep(SETTLE_TIME).await;
 
     let record = env.record("cluster").await;
-    proxy
-        .rule(|request| if request.is_streaming_list() { ProxyAction::AnswerLate(LATE) } else { ProxyAction::Forward });
+    proxy.on(ProxiedRequest::is_streaming_list, ProxyAction::AnswerLate(LATE));
     env.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "2h"}}})).await;
-    env.wait_for_status("cluster", "the restart is reported", |status| listed(status) == ["cart"]).await;
+    env.until("the restart is reported", |status| listed(status) == ["cart"]).await;
     record.assert_never_healthy(2).await;
 
     // The lookback was extended by a whole step, so the next objects need no further list.
@@ -60,7 +55,6 @@ async fn waits_for_a_new_list_when_a_threshold_reaches_further_back() {
         env.wait_for_status(&name, "the restart is reported", |status| listed(status) == ["cart"]).await;
     }
     assert_eq!(proxy.count(ProxiedRequest::is_streaming_list), lists);
-    operator.stop().await;
 }
 
 /// One tenant's threshold does not hold up what others are shown.
@@ -72,30 +66,28 @@ async fn other_objects_do_not_wait_while_older_failures_are_listed() {
     for name in ["more", "cluster"] {
         env.object(name, watch_with(json!({"logs": {"enabled": false}}))).await;
     }
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     let is_healthy = |status: &orchestr::api::OrchestrStatus| condition(status, "PodsHealthy").0 == "True";
     for name in ["more", "cluster"] {
         env.wait_for_status(name, "the restart was long ago", is_healthy).await;
     }
     let lists = |request: &ProxiedRequest| request.is_streaming_list() || request.is_first_page();
     let before = proxy.count(lists);
-    proxy.rule(move |request| if lists(request) { ProxyAction::Refuse(503, "away") } else { ProxyAction::Forward });
+    proxy.on(lists, ProxyAction::Refuse(503, "away"));
     env.patch_object("more", json!({"spec": {"thresholds": {"restarted": "2h"}}})).await;
     proxy.wait_for_requests("older failures are listed", before + 1, lists).await;
     env.set_status("web", crash_looping(1)).await;
-    env.wait_for_status("cluster", "the crash is reported", |status| listed(status) == ["web"]).await;
+    env.until("the crash is reported", |status| listed(status) == ["web"]).await;
     let status = env.status("more").await;
     assert_eq!(listed(&status), [""; 0], "its older failures are not known yet");
 
     // A pod that is deleted and one that changes meanwhile stay as the watch has reported them.
     env.set_status("web", healthy()).await;
-    env.wait_for_status("cluster", "the recovery is reported", is_healthy).await;
+    env.until("the recovery is reported", is_healthy).await;
     proxy.rule(|_| ProxyAction::Forward);
     env.wait_for_status("more", "the restart is reported", |status| listed(status) == ["cart"]).await;
     let status = env.status("cluster").await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
-    operator.stop().await;
 }
 
 /// During the outage one pod recovers and another fails. The recovery is the first event after it.
@@ -104,21 +96,19 @@ async fn stays_unhealthy_while_missed_events_are_delayed(name: &str, refusal: Pr
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;
     env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "the crash is reported", |status| listed(status) == ["cart"]).await;
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("the crash is reported", |status| listed(status) == ["cart"]).await;
     let record = env.record("cluster").await;
 
-    proxy.rule(move |request| if request.is_of_pods() { refusal.clone() } else { ProxyAction::Forward });
+    proxy.on(ProxiedRequest::is_of_pods, refusal);
     proxy.end_watches();
     env.set_status("cart", healthy()).await;
     env.set_status("web", crash_looping(1)).await;
     tokio::time::sleep(SETTLE_TIME).await;
     env.wait_for_ready("cluster", awaited).await;
-    proxy.rule(|request| if request.is_of_pods() { ProxyAction::Stall(1, LATE) } else { ProxyAction::Forward });
-    env.wait_for_status("cluster", "all of it is seen", |status| listed(status) == ["web"]).await;
+    proxy.on(ProxiedRequest::is_of_pods, ProxyAction::Stall(1, LATE));
+    env.until("all of it is seen", |status| listed(status) == ["web"]).await;
     record.assert_never_healthy(1).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,11 +129,10 @@ async fn stays_unhealthy_until_the_new_list_is_complete() {
     env.pod("cart", crash_looping(3)).await;
     env.pod("web", healthy()).await;
     env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "the crash is reported", |status| listed(status) == ["cart"]).await;
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("the crash is reported", |status| listed(status) == ["cart"]).await;
     let record = env.record("cluster").await;
-    proxy.rule(|request| if request.is_of_pods() { ProxyAction::Refuse(503, "away") } else { ProxyAction::Forward });
+    proxy.on(ProxiedRequest::is_of_pods, ProxyAction::Refuse(503, "away"));
     proxy.end_watches();
     env.set_status("web", crash_looping(1)).await;
     env.set_status("cart", healthy()).await;
@@ -152,9 +141,8 @@ async fn stays_unhealthy_until_the_new_list_is_complete() {
         _ if request.is_of_pods() => ProxyAction::Stall(1, LATE),
         _ => ProxyAction::Forward,
     });
-    env.wait_for_status("cluster", "all of it is seen", |status| listed(status) == ["web"]).await;
+    env.until("all of it is seen", |status| listed(status) == ["web"]).await;
     record.assert_never_healthy(1).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,16 +190,13 @@ async fn is_unknown_if_a_pod_cannot_be_decoded() {
         true => line.replace(r#""phase":"Running""#, r#""phase":7"#),
         false => line.to_owned(),
     };
-    proxy.rule(
-        move |request| if request.is_of_pods() { ProxyAction::Mangle(Arc::new(mangle)) } else { ProxyAction::Forward },
-    );
-    let operator = env.operator().through(&proxy).start();
+    proxy.on(ProxiedRequest::is_of_pods, ProxyAction::Mangle(Arc::new(mangle)));
+    let _operator = env.operator().through(&proxy).start();
     let status = env.wait_for_ready("cluster", "Watching").await;
     let (healthy, reason, message) = condition(&status, "PodsHealthy");
     assert_eq!((healthy, reason), ("Unknown", "PodsUnreadable"), "{message}");
     assert!(message.contains(&format!("{}/bad", env.namespace)), "{message}");
     record.assert_never_healthy(1).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,7 +205,7 @@ async fn refreshes_last_check_time_while_nothing_changes() {
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
     env.object("paused", json!({"alerts": {"checkRunningPods": false}})).await;
-    let operator =
+    let _operator =
         env.operator().timings(Timings { check_interval: Duration::from_secs(3), ..Timings::default() }).start();
     for name in ["cluster", "paused"] {
         let first = env.wait_for_status(name, "it is checked", |status| status.last_check_time.is_some()).await;
@@ -242,5 +227,4 @@ async fn refreshes_last_check_time_while_nothing_changes() {
             assert_eq!(status, first, "nothing else changes");
         }
     }
-    operator.stop().await;
 }

@@ -67,7 +67,7 @@ async fn names_what_no_node_has_after_one_list_of_nodes() {
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("mine", watch_all()).await;
     env.object("other", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let expected = [
         "the pod does not tolerate the taints of the nodes: sre-fault=blocked:NoSchedule on rig-node (1 node(s) had untolerated taint(s))",
         "the only node lacks free cpu: the pod requests 999 cpu; the largest node has 2 (1 Insufficient cpu)",
@@ -78,7 +78,6 @@ async fn names_what_no_node_has_after_one_list_of_nodes() {
     assert_sentences(&env, "mine", expected).await;
     assert_sentences(&env, "other", expected).await;
     assert_eq!(proxy.count(is_of_nodes), 1, "{:?}", proxy.requests(is_of_nodes));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,9 +86,9 @@ async fn keeps_the_scheduler_s_words_without_the_right() {
     rig_node(&env).await;
     pods(&env).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| if is_of_nodes(request) { ProxyAction::Refuse(403, "no") } else { ProxyAction::Forward });
+    proxy.on(is_of_nodes, ProxyAction::Refuse(403, "no"));
     env.object("mine", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let expected = [
         "the pod does not tolerate the taints of the nodes: 1 node(s) had untolerated taint(s)",
         "the only node lacks free cpu: the pod requests 999 cpu (1 Insufficient cpu)",
@@ -105,7 +104,6 @@ async fn keeps_the_scheduler_s_words_without_the_right() {
     assert!(!condition(&status, "Ready").2.contains("node"), "{:?}", condition(&status, "Ready"));
     assert_sentences(&env, "mine", expected).await;
     assert_eq!(proxy.count(is_of_nodes), 1, "the right is optional, and not asked for again and again");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +121,7 @@ async fn names_the_missing_class_of_a_claim_after_three_requests() {
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("mine", watch_all()).await;
     env.object("other", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     for object in ["mine", "other"] {
         let expected = "the PersistentVolumeClaim redis-pvc is not bound: the StorageClass standard-v2 does not exist";
         env.wait_for_status(object, "it names the class", |status| {
@@ -137,5 +135,4 @@ async fn names_the_missing_class_of_a_claim_after_three_requests() {
             .any(|own| request.path.contains(own))
     };
     assert_eq!(proxy.count(is_of_storage), 3, "{:?}", proxy.requests(is_of_storage));
-    operator.stop().await;
 }

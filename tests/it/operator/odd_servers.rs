@@ -48,7 +48,7 @@ async fn backs_off_lists_while_watches_fail() {
             false => ProxyAction::Forward,
         });
         let operator = env.operator().through(&proxy).streaming_lists(StreamingLists::Never).start();
-        env.wait_for_status("cluster", "what is listed is reported", |status| listed(status) == ["cart"]).await;
+        env.until("what is listed is reported", |status| listed(status) == ["cart"]).await;
         tokio::time::sleep(LONG).await;
         operator.stop().await;
         (proxy.count(|request| request.is_first_page() || request.is_streaming_list()), what)
@@ -66,19 +66,14 @@ async fn reads_pages_after_three_failed_streaming_lists() {
         env.pod("cart", crash_looping(3)).await;
         env.object("cluster", watch_all()).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(
-            move |request| {
-                if request.is_streaming_list() { ProxyAction::Refuse(code, "etcd") } else { ProxyAction::Forward }
-            },
-        );
-        let operator = env.operator().through(&proxy).start();
-        env.wait_for_status("cluster", "pages are read", |status| listed(status) == ["cart"]).await;
+        proxy.on(ProxiedRequest::is_streaming_list, ProxyAction::Refuse(code, "etcd"));
+        let _operator = env.operator().through(&proxy).start();
+        env.until("pages are read", |status| listed(status) == ["cart"]).await;
         assert_eq!(
             (proxy.count(ProxiedRequest::is_streaming_list), proxy.count(ProxiedRequest::is_first_page)),
             (tries, 1),
             "{code}"
         );
-        operator.stop().await;
     }
 }
 
@@ -105,12 +100,11 @@ async fn retries_a_failed_page_and_continues_the_list() {
             });
             let name = format!("{}-{}", what.replace(' ', "-"), encoding.to_lowercase());
             env.object(&name, watch_all()).await;
-            let operator =
+            let _operator =
                 env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
             let status = env.wait_for_status(&name, "all are read", |status| status.watched_pods == 1200).await;
             assert_eq!(status.problematic_pod_count, 120);
             assert_eq!(proxy.count(ProxiedRequest::is_first_page), lists, "{what} in {encoding}");
-            operator.stop().await;
         }
     }
 }
@@ -153,11 +147,10 @@ async fn forgets_a_pod_deleted_during_a_streamed_list() {
         env.pod("web", healthy()).await;
         env.object("cluster", watch_all()).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(move |request| if request.is_streaming_list() { action.clone() } else { ProxyAction::Forward });
-        let operator = env.operator().through(&proxy).start();
-        let status = env.wait_for_status("cluster", "the list is complete", |status| status.watched_pods > 0).await;
+        proxy.on(ProxiedRequest::is_streaming_list, action);
+        let _operator = env.operator().through(&proxy).start();
+        let status = env.until("the list is complete", |status| status.watched_pods > 0).await;
         assert_eq!((listed(&status), status.watched_pods), (vec!["aside"], 1));
-        operator.stop().await;
     }
 }
 
@@ -169,9 +162,9 @@ async fn opens_a_long_watch_after_catching_up() {
         env.pod("cart", crash_looping(3)).await;
         env.object("cluster", watch_all()).await;
         let proxy = Proxy::start(env.client.clone()).await;
-        proxy.rule(move |request| if request.is_of_pods() { list.clone() } else { ProxyAction::Forward });
+        proxy.on(ProxiedRequest::is_of_pods, list);
         let operator = env.operator().through(&proxy).start();
-        env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+        env.until("it is reported", |status| listed(status) == ["cart"]).await;
         tokio::time::sleep(SETTLE_TIME).await;
         let watches =
             |of: &str| proxy.count(|request: &ProxiedRequest| request.is_watch() && request.path.ends_with(of));
@@ -193,8 +186,8 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).timings(Timings::default()).start();
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let _operator = env.operator().through(&proxy).timings(Timings::default()).start();
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
     let record = env.record("cluster").await;
 
     // As during the start of an API server whose authorizer is not ready yet.
@@ -206,7 +199,7 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     tokio::time::sleep(SETTLE_TIME).await;
     proxy.rule(|_| ProxyAction::Forward);
     env.set_status("cart", healthy()).await;
-    env.wait_for_status("cluster", "the watch continues", |status| listed(status).is_empty()).await;
+    env.until("the watch continues", |status| listed(status).is_empty()).await;
     let reasons: Vec<String> = record
         .states()
         .await
@@ -220,7 +213,6 @@ async fn reports_a_lost_permission_only_after_confirmation() {
     let soon = Duration::from_secs(30);
     let denied = |status: &orchestr::api::OrchestrStatus| condition(status, "Ready").1 == "PodAccessDenied";
     env.wait_for_status_within(soon, "cluster", "the refusal is confirmed", denied).await;
-    operator.stop().await;
 }
 
 /// An API server of several whose cache lags behind: whoever accepts any version gets a list without the newest pod.
@@ -249,14 +241,13 @@ async fn does_not_report_health_from_a_cache_that_lags_behind() {
         true => lagging.clone(),
         false => ProxyAction::Forward,
     });
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!((listed(&status), condition(&status, "PodsHealthy").0), (vec!["cart"], "False"));
     for (_, object) in record.states().await {
         assert_ne!(condition(&object.status.unwrap_or_default(), "PodsHealthy").0, "True");
     }
     assert_eq!(proxy.requests(takes_any_version).len(), 0);
-    operator.stop().await;
 }
 
 /// A watch of a version that the API server says is still to come: its etcd was restored, or it lags behind.
@@ -285,7 +276,7 @@ async fn lists_again_with_a_delay_if_every_version_is_too_large() {
         false => ProxyAction::Forward,
     });
     let operator = env.operator().through(&proxy).streaming_lists(StreamingLists::Never).start();
-    env.wait_for_status("cluster", "what is listed is reported", |status| listed(status) == ["cart"]).await;
+    env.until("what is listed is reported", |status| listed(status) == ["cart"]).await;
     tokio::time::sleep(LONG).await;
     let lists = proxy.count(ProxiedRequest::is_first_page);
     assert!((2..=8).contains(&lists), "{lists} lists within {LONG:?}");
@@ -300,8 +291,8 @@ async fn lists_again_if_the_address_leads_to_another_cluster() {
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).whole_cluster().start();
-    env.wait_for_status("cluster", "the pod is reported", |status| listed(status) == ["cart"]).await;
+    let _operator = env.operator().through(&proxy).whole_cluster().start();
+    env.until("the pod is reported", |status| listed(status) == ["cart"]).await;
 
     let of_the_cluster =
         |request: &ProxiedRequest| request.query.get("fieldSelector").is_some_and(|own| own.contains("kube-system"));
@@ -313,15 +304,14 @@ async fn lists_again_if_the_address_leads_to_another_cluster() {
         proxy.end_watches();
         proxy.wait_for_requests("the watch is retried", resumed_before + 4, ProxiedRequest::resumes_watch).await;
         let asked_before = proxy.count(of_the_cluster);
-        proxy.rule(move |request| if of_the_cluster(request) { answer.clone() } else { ProxyAction::Forward });
+        proxy.on(of_the_cluster, answer);
         proxy.wait_for_requests("the cluster is identified", asked_before + 1, of_the_cluster).await;
         proxy.wait_for_requests("it is listed again", listed_before + expected, lists).await;
         let marker = format!("{}-cluster", what.replace(' ', "-"));
         env.pod(&marker, crash_looping(1)).await;
-        env.wait_for_status("cluster", "the watch continues", |status| listed(status).contains(&marker.as_str())).await;
+        env.until("the watch continues", |status| listed(status).contains(&marker.as_str())).await;
         assert_eq!(proxy.count(lists) - listed_before, expected, "{what} cluster");
     }
-    operator.stop().await;
 }
 
 /// An overloaded API server may refuse lists for a long time, and serve watches.
@@ -330,21 +320,19 @@ async fn watches_continue_while_lists_are_refused() {
     let env = TestEnv::new("no-lists").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "the pod is reported", |status| listed(status) == ["cart"]).await;
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("the pod is reported", |status| listed(status) == ["cart"]).await;
     let resumed_before = proxy.count(ProxiedRequest::resumes_watch);
     proxy.rule(|_| ProxyAction::Refuse(503, "down"));
     proxy.end_watches();
     proxy.wait_for_requests("the watch is retried", resumed_before + 4, ProxiedRequest::resumes_watch).await;
     let is_list = |request: &ProxiedRequest| request.is_of_pods() && !request.is_watch();
-    proxy.rule(move |request| if is_list(request) { ProxyAction::Refuse(429, "busy") } else { ProxyAction::Forward });
+    proxy.on(is_list, ProxyAction::Refuse(429, "busy"));
     env.set_status("cart", healthy()).await;
-    env.wait_for_status("cluster", "the watch continues", |status| listed(status).is_empty()).await;
+    env.until("the watch continues", |status| listed(status).is_empty()).await;
     let asked_before = proxy.count(is_list);
     proxy.wait_for_requests("the version is requested again", asked_before + 2, is_list).await;
     proxy.rule(|_| ProxyAction::Forward);
     env.set_status("cart", crash_looping(5)).await;
-    env.wait_for_status("cluster", "the watch goes on", |status| listed(status) == ["cart"]).await;
-    operator.stop().await;
+    env.until("the watch goes on", |status| listed(status) == ["cart"]).await;
 }

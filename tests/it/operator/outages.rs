@@ -22,8 +22,8 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     }
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).whole_cluster().start();
-    env.wait_for_status("cluster", "two are reported", |status| listed(status) == ["cart", "goes"]).await;
+    let _operator = env.operator().through(&proxy).whole_cluster().start();
+    env.until("two are reported", |status| listed(status) == ["cart", "goes"]).await;
 
     // It is killed, and etcd is compacted: watches cannot resume.
     env.plane.kill_api_server().await.unwrap();
@@ -32,17 +32,17 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     env.plane.compact_etcd().await.unwrap();
     tokio::time::sleep(SETTLE_TIME).await;
     env.plane.start_api_server().await.unwrap();
-    let status = env.wait_for_status("cluster", "one is gone", |status| listed(status) == ["cart"]).await;
+    let status = env.until("one is gone", |status| listed(status) == ["cart"]).await;
     assert_eq!((status.watched_pods, condition(&status, "Ready").1), (2, "Watching"));
     env.set_status("web", crash_looping(1)).await;
-    env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "web"]).await;
+    env.until("the watch continues", |status| listed(status) == ["cart", "web"]).await;
 
     // It is restarted as by an upgrade, and changes happen in the meantime.
     let restart = env.plane.restart_api_server();
     restart.await.unwrap();
     env.set_status("web", healthy()).await;
     env.pod("late", crash_looping(1)).await;
-    env.wait_for_status("cluster", "the watch continues", |status| listed(status) == ["cart", "late"]).await;
+    env.until("the watch continues", |status| listed(status) == ["cart", "late"]).await;
     env.object("second", watch_all()).await;
     env.wait_for_ready("second", "Watching").await;
 
@@ -53,8 +53,7 @@ async fn catches_up_after_an_outage_of_the_api_server() {
     orchestr_testbed::until(crds, &name, TIMEOUT, |crd| crd.is_none()).await.unwrap();
     install_crd(&env.plane).await;
     env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart", "late"]).await;
-    operator.stop().await;
+    env.until("it is reported", |status| listed(status) == ["cart", "late"]).await;
 }
 
 /// The resource version of a watch is no longer in the history (410).
@@ -66,8 +65,8 @@ async fn lists_again_when_the_resource_version_has_expired() {
     }
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
-    env.wait_for_status("cluster", "two are reported", |status| listed(status) == ["cart", "goes"]).await;
+    let _operator = env.operator().through(&proxy).whole_cluster().streaming_lists(StreamingLists::Never).start();
+    env.until("two are reported", |status| listed(status) == ["cart", "goes"]).await;
     let lists = |request: &ProxiedRequest| request.is_of_pods() && !request.is_watch();
     assert_eq!(proxy.count(lists), 1);
     // The status may be written before the watch has started.
@@ -83,10 +82,9 @@ async fn lists_again_when_the_resource_version_has_expired() {
     env.plane.compact_etcd().await.unwrap();
     env.plane.restart_api_server().await.unwrap();
     proxy.rule(|_| ProxyAction::Forward);
-    let status = env.wait_for_status("cluster", "all is seen", |status| listed(status) == ["cart", "web"]).await;
+    let status = env.until("all is seen", |status| listed(status) == ["cart", "web"]).await;
     assert_eq!(status.watched_pods, 2);
     assert!(proxy.count(lists) >= 2, "they were listed again");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,12 +121,10 @@ async fn reads_one_streamed_list_and_no_pages() {
     let env = TestEnv::new("streams").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
     assert_eq!(proxy.count(|request| request.is_of_pods() && !request.is_watch()), 0);
     assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1);
-    operator.stop().await;
 }
 
 /// The connection stays open without any data, as when a load balancer has dropped its state.
@@ -146,7 +142,7 @@ async fn drops_a_connection_that_has_gone_silent() {
         "the first bookmark comes after two minutes"
     );
     config.read_timeout = Some(Duration::from_secs(3));
-    let operator = env.operator().client(kube::Client::try_from(config).unwrap()).start();
+    let _operator = env.operator().client(kube::Client::try_from(config).unwrap()).start();
     env.wait_for_ready("cluster", "Watching").await;
     proxy.fall_silent();
     env.set_status("cart", crash_looping(3)).await;
@@ -156,5 +152,4 @@ async fn drops_a_connection_that_has_gone_silent() {
         listed(status) == ["cart"]
     })
     .await;
-    operator.stop().await;
 }

@@ -1,13 +1,14 @@
 //! The operator's own log.
 
-use std::{fs::File, path::Path, process::Stdio, time::Duration};
+use std::{fs::File, path::Path, time::Duration};
 
 use orchestr::api::OrchestrStatus;
 use orchestr_testbed::{Answer, Kubelet, Options, Receiver, eventually};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::{
+    command::run,
     pod_statuses::{crash_looping, failed},
     support::TIMEOUT,
     test_env::{Plane, TestEnv},
@@ -15,17 +16,7 @@ use crate::{
 
 /// Starts the binary with its log redirected to this file.
 fn program(kubeconfig: &Path, log: &Path, more: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_orchestr"))
-        .arg("run")
-        .args(more)
-        .env_clear()
-        .env("KUBECONFIG", kubeconfig)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(log).unwrap())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap()
+    run(kubeconfig, more).stderr(File::create(log).unwrap()).spawn().unwrap()
 }
 
 /// The lines that were written so far, each a JSON object; the last may be incomplete.
@@ -101,7 +92,7 @@ async fn contains_no_line_of_a_containers_log() {
     let more = ["--namespaces", &env.namespace, "--webhook-allow-http", "--webhook-allow-loopback", "--log", "trace"];
     let mut operator = program(env.plane.admin_kubeconfig(), &log, &more);
     let quotes = |status: &OrchestrStatus| status.incidents.iter().any(|own| own.log_line.contains("no such table"));
-    env.wait_for_status("cluster", "the log is quoted", quotes).await;
+    env.until("the log is quoted", quotes).await;
     until_logged(&log, "delivered").await;
     operator.kill().await.unwrap();
     let text = std::fs::read_to_string(&log).unwrap();

@@ -29,15 +29,15 @@ fn message<'a>(status: &'a OrchestrStatus, pod: &str) -> &'a str {
 async fn masks_messages_by_the_patterns_of_the_spec() {
     let env = TestEnv::new("masked-messages").await;
     env.pod("cart", failed_with("refused card 4711 of acct-7, password=hunter2")).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("cluster", watch_with(json!({"logs": {"redactPatterns": ["card [0-9]+"]}}))).await;
-    let status = env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    let status = env.until("it is reported", |status| listed(status) == ["cart"]).await;
     assert_eq!(message(&status, "cart"), format!("refused {MASK} of acct-7, password={MASK}"));
 
     let patterns = json!(["card [0-9]+", r"acct-\d+"]);
     env.patch_object("cluster", json!({"spec": {"logs": {"redactPatterns": patterns}}})).await;
     let masked = format!("refused {MASK} of {MASK}, password={MASK}");
-    env.wait_for_status("cluster", "both are masked", |status| message(status, "cart") == masked).await;
+    env.until("both are masked", |status| message(status, "cart") == masked).await;
 
     env.patch_object("cluster", json!({"spec": {"logs": {"redactPatterns": ["card", r"\pL{1000}"]}}})).await;
     let status = env.wait_for_ready("cluster", "InvalidSpec").await;
@@ -48,8 +48,7 @@ async fn masks_messages_by_the_patterns_of_the_spec() {
     // It is not known what the pattern would mask.
     assert_eq!((listed(&status), message(&status, "cart")), (vec!["cart"], MASK));
     env.patch_object("cluster", json!({"spec": {"logs": {"redactPatterns": patterns}}})).await;
-    env.wait_for_status("cluster", "both are masked again", |status| message(status, "cart") == masked).await;
-    operator.stop().await;
+    env.until("both are masked again", |status| message(status, "cart") == masked).await;
 }
 
 /// Before these patterns were bounded, one status of the attacker took minutes, in which no other object had one.
@@ -64,7 +63,7 @@ async fn hostile_patterns_do_not_delay_other_objects() {
     }
     victim.pod("cart", healthy()).await;
     victim.object("cluster", watch_all()).await;
-    let operator = attacker.operator().namespaces(&[&attacker.namespace, &victim.namespace]).start();
+    let _operator = attacker.operator().namespaces(&[&attacker.namespace, &victim.namespace]).start();
     victim.wait_for_ready("cluster", "Watching").await;
 
     for object in 0..3 {
@@ -81,7 +80,7 @@ async fn hostile_patterns_do_not_delay_other_objects() {
             let containers = status.problematic_pods.iter().flat_map(|pod| &pod.container_issues);
             containers.map(|container| container.restarts).max()
         };
-        victim.wait_for_status("cluster", "it follows the pod", |status| restarts(status) == Some(round)).await;
+        victim.until("it follows the pod", |status| restarts(status) == Some(round)).await;
         slowest = slowest.max(start.elapsed());
         // So that there is something to mask in every round.
         attacker.set_status("pod-0", failed_with(&format!("round {round} {}", "x ".repeat(2000)))).await;
@@ -100,5 +99,4 @@ async fn hostile_patterns_do_not_delay_other_objects() {
             assert!(!container.message.contains('x') && !container.logs.contains('x'), "{container:?}");
         }
     }
-    operator.stop().await;
 }

@@ -49,8 +49,7 @@ impl Cluster {
         for round in 0..100 {
             env.patch_pod("cart", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
         }
-        env.wait_for_status("cluster", "the changes are reported", |status| listed(status) == ["cart", "late", "web"])
-            .await;
+        env.until("the changes are reported", |status| listed(status) == ["cart", "late", "web"]).await;
         self.wait_until_sent(&["cart", "late", "web"]).await;
     }
 
@@ -98,7 +97,7 @@ async fn reports_a_restored_cluster_as_it_is_and_sends_nothing_again() {
         let mut cluster = Cluster::start(name).await;
         let env = &cluster.env;
         let proxy = Proxy::start(env.client.clone()).await;
-        let operator = env.operator().through(&proxy).whole_cluster().streaming_lists(lists).fast_alerts().start();
+        let _operator = env.operator().through(&proxy).whole_cluster().streaming_lists(lists).fast_alerts().start();
         cluster.change_after_a_backup().await;
         let env = &cluster.env;
         let lists = |request: &ProxiedRequest| request.is_streaming_list() || request.is_first_page();
@@ -114,7 +113,6 @@ async fn reports_a_restored_cluster_as_it_is_and_sends_nothing_again() {
         cluster.wait_until_sent(&["cart", "gone", "mended", "new", "web"]).await;
         assert_eq!(["cart", "web", "late", "new"].map(|pod| cluster.announced(pod)), [1, 1, 1, 1], "{name}");
         assert!(proxy.count(lists) - listed_before <= 2, "{name}: {:#?}", proxy.requests(lists));
-        operator.stop().await;
     }
 }
 
@@ -124,7 +122,7 @@ async fn a_spec_of_the_same_generation_comes_into_force() {
     let mut cluster = Cluster::start("generation").await;
     let env = &cluster.env;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
+    let _operator = env.operator().through(&proxy).whole_cluster().fast_alerts().start();
     cluster.change_after_a_backup().await;
     let env = &cluster.env;
     let spec = |max: u32| {
@@ -133,8 +131,7 @@ async fn a_spec_of_the_same_generation_comes_into_force() {
         spec
     };
     env.update_spec("cluster", spec(40)).await;
-    let replaced =
-        env.wait_for_status("cluster", "the spec is in force", |status| status.observed_generation == Some(2)).await;
+    let replaced = env.until("the spec is in force", |status| status.observed_generation == Some(2)).await;
     assert_eq!(replaced.omitted_pods, 0);
     proxy.rule(|_| ProxyAction::Refuse(503, "down"));
     cluster.restore().await;
@@ -144,5 +141,4 @@ async fn a_spec_of_the_same_generation_comes_into_force() {
         .wait_for_status_within(SOON, "cluster", "the other spec is in force", |status| status.omitted_pods == 3)
         .await;
     assert_eq!(status.observed_generation, Some(2));
-    operator.stop().await;
 }

@@ -107,9 +107,9 @@ async fn reports_a_missing_permission_for_pods_until_granted() {
     grant_objects(&env).await;
     grant_pods(&env, &["list", "watch"]).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let before = env
-        .wait_for_status("cluster", "it is reported without its log", |status| {
+        .until("it is reported without its log", |status| {
             status.problematic_pods.first().is_some_and(|pod| !pod.container_issues[0].log_note.is_empty())
         })
         .await;
@@ -138,12 +138,11 @@ async fn reports_a_missing_permission_for_pods_until_granted() {
         .wait_for_status_within(soon, "cluster", "it watches again", |status| condition(status, "Ready").0 == "True")
         .await;
     assert_eq!(condition(&status, "Ready").1, "Watching");
-    env.wait_for_status("cluster", "the deleted pod is no longer listed", |status| listed(status).is_empty()).await;
+    env.until("the deleted pod is no longer listed", |status| listed(status).is_empty()).await;
 
     revoke(&env, PODS).await;
     proxy.end_watches();
     env.wait_for_ready("cluster", "PodAccessDenied").await;
-    operator.stop().await;
 }
 
 /// Without streaming lists, the list is the first request.
@@ -154,15 +153,14 @@ async fn names_the_verb_of_a_missing_permission() {
     let client = account(&env).await;
     grant_objects(&env).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().client(client).streaming_lists(orchestr::config::StreamingLists::Never).start();
+    let _operator = env.operator().client(client).streaming_lists(orchestr::config::StreamingLists::Never).start();
     let status = env.wait_for_ready("cluster", "PodAccessDenied").await;
     assert!(condition(&status, "Ready").2.contains("cannot list resource \"pods\""), "{status:?}");
     grant_pods(&env, &["list"]).await;
     let named = "cannot watch resource \"pods\"";
-    env.wait_for_status("cluster", "watch is named", |status| condition(status, "Ready").2.contains(named)).await;
+    env.until("watch is named", |status| condition(status, "Ready").2.contains(named)).await;
     grant_pods(&env, &["list", "watch"]).await;
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
-    operator.stop().await;
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
 }
 
 /// Watches two namespaces, one of which is forbidden.
@@ -175,12 +173,11 @@ async fn a_forbidden_namespace_does_not_delay_another() {
     grant_pods(&open, &["list", "watch"]).await;
     open.object("here", watch_with(json!({"pods": {"namespaces": [open.namespace]}}))).await;
     open.object("everywhere", watch_all()).await;
-    let operator = open.operator().client(client).namespaces(&[&open.namespace, &closed.namespace]).start();
+    let _operator = open.operator().client(client).namespaces(&[&open.namespace, &closed.namespace]).start();
     open.wait_for_status("here", "it is reported", |status| listed(status) == ["cart"]).await;
     let status = open.wait_for_ready("everywhere", "Watching").await;
     assert!(condition(&status, "Ready").2.contains(&closed.namespace), "{status:?}");
     assert_eq!(listed(&status), ["cart"]);
-    operator.stop().await;
 }
 
 /// The Role that permits the operator to read a namespace is deleted together with the namespace.

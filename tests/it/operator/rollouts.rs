@@ -70,7 +70,7 @@ fn changes(incident: &Incident) -> &[String] {
 /// Waits for the only incident with changes in its revision.
 async fn wait_for_changes(env: &TestEnv) -> Incident {
     let is_compared = |incidents: &[Incident]| matches!(incidents, [incident] if !changes(incident).is_empty());
-    let status = env.wait_for_status("cluster", "the changes are shown", |status| is_compared(&status.incidents)).await;
+    let status = env.until("the changes are shown", |status| is_compared(&status.incidents)).await;
     status.incidents.into_iter().next().unwrap()
 }
 
@@ -94,8 +94,7 @@ async fn names_what_changed_in_the_only_revision_that_fails() {
     pods(&env, "cart", "one", &one, 3600, 7, &healthy()).await;
     pods(&env, "cart", "two", &two, 600, 3, &crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
 
     let incident = wait_for_changes(&env).await;
     assert_eq!((incident.pods, incident.of), (3, 10));
@@ -131,13 +130,11 @@ async fn names_what_changed_in_the_only_revision_that_fails() {
 
     // As soon as a pod of the earlier revision fails in the same way, the new revision does not explain it.
     env.set_status("cart-one-0", crash_looping(1)).await;
-    env.wait_for_status(
-        "cluster",
+    env.until(
         "no revision is named",
         |status| matches!(&status.incidents[..], [incident] if incident.pods == 4 && incident.revision.is_none()),
     )
     .await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,15 +152,13 @@ async fn compares_the_revisions_of_stateful_sets_and_daemon_sets() {
         }
         pod(&env, "db-2", &owner, label(new_hash), 600, crash_looping(3)).await;
         env.object("cluster", watch_all()).await;
-        let proxy = Proxy::start(env.client.clone()).await;
-        let operator = env.operator().through(&proxy).start();
+        let (proxy, _operator) = env.proxied_operator().await;
         let incident = wait_for_changes(&env).await;
         assert_eq!((incident.pods, incident.of, &*incident.owner.kind), (1, 3, kind));
         let revision = incident.revision.unwrap();
         assert_eq!((&*revision.name, revision.healthy_before), (new, 2), "{kind}");
         assert_eq!(revision.changes, ["command of app: postgres → postgres -c fsync=of"], "{kind}");
         assert_eq!(proxy.count(is_of_apps), 2, "{kind}");
-        operator.stop().await;
     }
 }
 
@@ -213,8 +208,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
     pods(&env, "vast", "two", &two, 600, 1, &failing).await;
 
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     let too_large = "the pod template is too large to be compared";
     let named = |incident: &Incident| incident.revision.clone().map(|own| (own.name, own.changes.join("; ")));
     let expected = [
@@ -227,7 +221,7 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
     ];
     let expected = expected
         .map(|(owner, own)| (owner.to_owned(), own.map(|(name, changes)| (name.to_owned(), changes.to_owned()))));
-    env.wait_for_status("cluster", "all are read", |status| {
+    env.until("all are read", |status| {
         let mut shown: Vec<_> =
             status.incidents.iter().map(|incident| (incident.owner.name.clone(), named(incident))).collect();
         shown.sort();
@@ -240,7 +234,6 @@ async fn reports_revisions_that_cannot_be_compared_without_changes() {
         assert_eq!(requests, most, "{owner}");
     }
     assert_eq!(proxy.count(|request| request.path.contains("secrets")), 0);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,17 +247,11 @@ async fn reports_once_that_revisions_may_not_be_read() {
         pods(&env, name, "two", &two, 600, 1, &crash_looping(3)).await;
     }
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if is_of_apps(request) {
-            ProxyAction::Refuse(403, "replicasets.apps is forbidden")
-        } else {
-            ProxyAction::Forward
-        }
-    });
+    proxy.on(is_of_apps, ProxyAction::Refuse(403, "replicasets.apps is forbidden"));
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().through(&proxy).start();
+    let _operator = env.operator().through(&proxy).start();
     let status = env
-        .wait_for_status("cluster", "the missing right is reported", |status| {
+        .until("the missing right is reported", |status| {
             condition(status, "Ready").2.contains("replicasets.apps is forbidden")
         })
         .await;
@@ -283,5 +270,4 @@ async fn reports_once_that_revisions_may_not_be_read() {
     // Those under way when the first was denied.
     let requests = proxy.count(is_of_apps);
     assert!((1..=3).contains(&requests), "{requests} requests");
-    operator.stop().await;
 }

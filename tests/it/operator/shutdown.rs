@@ -1,13 +1,11 @@
 //! Sends SIGTERM to the binary.
 
-use std::{
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::{
+    command::{run, signal},
     pod_statuses::crash_looping,
     proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, listed, watch_all},
@@ -15,23 +13,13 @@ use crate::{
 
 fn program(env: &TestEnv, proxy: &Proxy) -> Child {
     let kubeconfig = env.plane.kubeconfig_for(&format!("{}-shutdown", env.namespace), &proxy.config()).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_orchestr"))
-        .args(["run", "--namespaces", &env.namespace])
-        .env_clear()
-        .env("KUBECONFIG", kubeconfig)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap()
+    run(&kubeconfig, &["--namespaces", &env.namespace]).spawn().unwrap()
 }
 
 /// Sends SIGTERM, and returns the time until the program has exited successfully.
 async fn terminate(mut program: Child) -> Duration {
     let begun = Instant::now();
-    let pid = program.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
+    signal(&program, "-TERM").await;
     let status = tokio::time::timeout(Duration::from_secs(30), program.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
     begun.elapsed()
@@ -44,7 +32,7 @@ async fn exits_immediately_when_idle() {
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
     let program = program(&env, &proxy);
-    env.wait_for_status("cluster", "it is reported", |status| listed(status) == ["cart"]).await;
+    env.until("it is reported", |status| listed(status) == ["cart"]).await;
     let took = terminate(program).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -55,13 +43,7 @@ async fn exits_within_five_seconds_when_requests_hang() {
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if request.is_status_write() || request.path.ends_with("/log") {
-            ProxyAction::Hang
-        } else {
-            ProxyAction::Forward
-        }
-    });
+    proxy.on(|request| request.is_status_write() || request.path.ends_with("/log"), ProxyAction::Hang);
     let program = program(&env, &proxy);
     proxy.wait_for_requests("the write hangs", 1, ProxiedRequest::is_status_write).await;
     let took = terminate(program).await;
@@ -74,9 +56,7 @@ async fn finishes_a_running_write_before_it_exits() {
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if request.is_status_write() { ProxyAction::AnswerLate(Duration::from_secs(1)) } else { ProxyAction::Forward }
-    });
+    proxy.on(ProxiedRequest::is_status_write, ProxyAction::AnswerLate(Duration::from_secs(1)));
     let program = program(&env, &proxy);
     proxy.wait_for_requests("the write is under way", 1, ProxiedRequest::is_status_write).await;
     terminate(program).await;

@@ -13,7 +13,7 @@ use crate::{
 async fn reports_missing_alerts_once() {
     let env = TestEnv::new("unset").await;
     env.pod("cart", crash_looping(3)).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("cluster", json!({})).await;
     let status = env.wait_for_ready("cluster", "AlertsNotSet").await;
     let problem = "spec.alerts.checkRunningPods must be set";
@@ -40,16 +40,15 @@ async fn reports_missing_alerts_once() {
     env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": null}}})).await;
     let status = env.wait_for_ready("cluster", "AlertsNotSet").await;
     assert_eq!((status.problematic_pod_count, listed(&status)), (0, vec![]));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_nothing_while_paused() {
     let env = TestEnv::new("paused").await;
     env.pod("cart", crash_looping(3)).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("cluster", watch_all()).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": false}}})).await;
     let status = env.wait_for_ready("cluster", "Paused").await;
     assert_eq!(condition(&status, "Ready").0, "False");
@@ -59,8 +58,7 @@ async fn reports_nothing_while_paused() {
     assert!(status.problematic_pods.is_empty() && status.incidents.is_empty());
 
     env.patch_object("cluster", json!({"spec": watch_all()})).await;
-    env.wait_for_status("cluster", "it is reported again", |status| listed(status) == ["cart"]).await;
-    operator.stop().await;
+    env.until("it is reported again", |status| listed(status) == ["cart"]).await;
 }
 
 /// Specs that the schema accepts, or that an older schema accepted. If it is not known which pods they select, nothing is
@@ -69,7 +67,7 @@ async fn reports_nothing_while_paused() {
 async fn reports_invalid_specs_that_the_schema_accepts() {
     let env = TestEnv::new("invalid").await;
     env.pod("cart", crash_looping(3)).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.object("good", watch_all()).await;
     env.wait_for_status("good", "it is reported", |status| status.problematic_pod_count == 1).await;
 
@@ -136,5 +134,4 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
     assert_eq!((condition(&status, "Stalled"), listed(&status)), (("", "", ""), vec!["cart"]));
     env.pod("web", crash_looping(1)).await;
     env.wait_for_status("good", "others go on", |status| status.problematic_pod_count == 2).await;
-    operator.stop().await;
 }

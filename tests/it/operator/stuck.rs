@@ -3,16 +3,15 @@
 
 use std::{
     io::{Write, pipe},
-    process::Stdio,
     time::{Duration, Instant},
 };
 
 use kube::api::DeleteParams;
 use orchestr_testbed::{eventually, free_port, page};
 use serde_json::json;
-use tokio::process::Command;
 
 use crate::{
+    command::{run, signal},
     support::TIMEOUT,
     test_env::{TestEnv, watch_all},
 };
@@ -31,16 +30,8 @@ async fn a_blocked_loop_fails_liveness_and_ends_after_a_signal() {
     let (_log, mut end) = pipe().unwrap();
     end.write_all(&vec![b'\n'; PIPE - ROOM]).unwrap();
     let port = free_port().unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_orchestr"))
-        .args(["run", "--namespaces", &env.namespace, "--metrics-address", &format!("127.0.0.1:{port}")])
-        .env_clear()
-        .env("KUBECONFIG", env.plane.admin_kubeconfig())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(end)
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let flags = ["--namespaces", &env.namespace, "--metrics-address", &format!("127.0.0.1:{port}")];
+    let mut program = run(env.plane.admin_kubeconfig(), &flags).stderr(end).spawn().unwrap();
     env.object("first", watch_all()).await;
     env.wait_for_ready("first", "Watching").await;
     assert_eq!(page(port, "/livez", "").await.unwrap(), "ok\n");
@@ -55,8 +46,7 @@ async fn a_blocked_loop_fails_liveness_and_ends_after_a_signal() {
     .await
     .unwrap();
 
-    let pid = program.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
+    signal(&program, "-TERM").await;
     let begun = Instant::now();
     let status = tokio::time::timeout(Duration::from_secs(60), program.wait()).await.expect("it ends").unwrap();
     assert_eq!(status.code(), Some(2), "{status}");

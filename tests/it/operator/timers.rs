@@ -18,7 +18,7 @@ async fn reports_silent_pods_at_their_thresholds() {
     let env = TestEnv::new("silent").await;
     let thresholds = json!({"pending": "3s", "notReady": "3s", "initializing": "3s", "terminating": "1s"});
     env.object("cluster", watch_with(json!({"thresholds": thresholds}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     let record = env.record("cluster").await;
 
@@ -55,7 +55,6 @@ async fn reports_silent_pods_at_their_thresholds() {
             assert!(at.duration_since(pod.since.0).as_secs() >= 1, "{} was reported too early", pod.name);
         }
     }
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +62,7 @@ async fn clears_a_restart_after_its_threshold() {
     let env = TestEnv::new("restarted").await;
     env.object("short", watch_with(json!({"thresholds": {"restarted": "4s"}}))).await;
     env.object("long", watch_with(json!({"thresholds": {"restarted": "1h"}}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("short", "Watching").await;
     env.pod("cart", restarted(0)).await;
     env.wait_for_status_within(SOON, "short", "the restart is reported", |status| listed(status) == ["cart"]).await;
@@ -71,7 +70,6 @@ async fn clears_a_restart_after_its_threshold() {
         env.wait_for_status_within(SOON, "short", "the restart is forgotten", |status| listed(status).is_empty()).await;
     assert_eq!(condition(&status, "PodsHealthy").0, "True");
     assert_eq!(listed(&env.status("long").await), ["cart"], "others have a longer memory");
-    operator.stop().await;
 }
 
 /// Restarts older than every threshold are not kept, so a longer threshold needs a new list.
@@ -80,7 +78,7 @@ async fn finds_older_restarts_when_the_threshold_is_raised() {
     let env = TestEnv::new("memory").await;
     env.pod("cart", restarted(1200)).await;
     env.object("cluster", watch_with(json!({}))).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!((status.watched_pods, listed(&status)), (1, vec![]));
     env.patch_object("cluster", json!({"spec": {"thresholds": {"restarted": "1h"}}})).await;
@@ -88,5 +86,4 @@ async fn finds_older_restarts_when_the_threshold_is_raised() {
         .wait_for_status_within(SOON, "cluster", "the old restart is reported", |status| listed(status) == ["cart"])
         .await;
     assert_eq!(status.watched_pods, 1);
-    operator.stop().await;
 }

@@ -17,9 +17,8 @@ async fn writes_nothing_while_healthy_pods_change() {
     let env = TestEnv::new("churn").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "the log was asked for", |status| {
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("the log was asked for", |status| {
         status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].log_source.is_some())
     })
     .await;
@@ -39,7 +38,6 @@ async fn writes_nothing_while_healthy_pods_change() {
     let after = env.objects().get("cluster").await.unwrap();
     assert_eq!(after.metadata.resource_version, before.metadata.resource_version, "{:#?}", after.status);
     assert_eq!(proxy.count(ProxiedRequest::is_status_write), writes, "not even one that changes nothing");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,14 +48,14 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
     }
     // Logs are disabled, because each log that arrives may change the status.
     env.object("cluster", json!({"alerts": {"checkRunningPods": true}, "logs": {"enabled": false}})).await;
-    let operator = env.operator().timings(Timings::default()).start();
+    let _operator = env.operator().timings(Timings::default()).start();
     env.wait_for_ready("cluster", "Watching").await;
     let record = env.record("cluster").await;
 
     let broken: Vec<_> = (0..20).map(|number| format!("cart-{number}")).collect();
     let all = broken.iter().map(|name| env.set_status(name, crash_looping(3)));
     futures::future::join_all(all).await;
-    env.wait_for_status("cluster", "all are reported", |status| status.problematic_pod_count == 20).await;
+    env.until("all are reported", |status| status.problematic_pod_count == 20).await;
     // One write before the burst, and up to three on a slow machine.
     assert!(record.status_writes().await.len() <= 4, "{} writes", record.status_writes().await.len());
 
@@ -68,14 +66,13 @@ async fn writes_once_per_burst_and_at_most_once_per_second() {
         restarts += 1;
         env.set_status(&format!("cart-{}", restarts % 20), crash_looping(restarts)).await;
     }
-    env.wait_for_status("cluster", "the last is reported", |status| {
+    env.until("the last is reported", |status| {
         status.problematic_pods.iter().any(|pod| pod.container_issues[0].restarts == restarts)
     })
     .await;
     let seconds = begun.elapsed().as_secs_f64();
     let during = record.status_writes().await.len() - before;
     assert!(during >= 2 && during as f64 <= seconds + 2.0, "{during} writes in {seconds:.1} s, {restarts} changes");
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,13 +80,13 @@ async fn writes_a_first_change_immediately() {
     let env = TestEnv::new("at-once").await;
     env.pod("cart", healthy()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     tokio::time::sleep(SETTLE_TIME).await;
     let record = env.record("cluster").await;
     let begun = std::time::Instant::now();
     env.set_status("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "it is reported", |status| status.problematic_pod_count == 1).await;
+    env.until("it is reported", |status| status.problematic_pod_count == 1).await;
     let (at, _) = record
         .states()
         .await
@@ -98,7 +95,6 @@ async fn writes_a_first_change_immediately() {
         .unwrap();
     // It usually takes 30 ms, but longer on a busy machine.
     assert!(at.duration_since(begun) < Duration::from_secs(5), "{:?}", at.duration_since(begun));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,9 +102,9 @@ async fn reverts_changes_of_other_writers() {
     let env = TestEnv::new("repair").await;
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let good = env
-        .wait_for_status("cluster", "the log was asked for", |status| {
+        .until("the log was asked for", |status| {
             status.problematic_pods.first().is_some_and(|pod| pod.container_issues[0].log_source.is_some())
         })
         .await;
@@ -116,7 +112,7 @@ async fn reverts_changes_of_other_writers() {
     let wiped = Patch::<()>::Json(serde_json::from_value(nothing).unwrap());
     let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..PatchParams::default() };
     env.raw_objects().patch_status("cluster", &params, &wiped).await.unwrap();
-    let status = env.wait_for_status("cluster", "it is restored", |status| status.problematic_pod_count == 1).await;
+    let status = env.until("it is restored", |status| status.problematic_pod_count == 1).await;
     assert_eq!(status.problematic_pods, good.problematic_pods);
 
     for lie in [
@@ -133,7 +129,7 @@ async fn reverts_changes_of_other_writers() {
     ] {
         env.raw_objects().patch_status("cluster", &params, &Patch::Merge(&json!({"status": lie}))).await.unwrap();
         let status = env
-            .wait_for_status("cluster", &format!("{lie} is put right"), |status| {
+            .until(&format!("{lie} is put right"), |status| {
                 status.problematic_pod_count == 1
                     && listed(status) == ["cart"]
                     && status.watched_pods == 1
@@ -146,7 +142,6 @@ async fn reverts_changes_of_other_writers() {
         let theirs = lie["conditions"].as_array().is_some_and(|conditions| conditions.len() == 2);
         assert_eq!(condition(&status, "Mine").0, if theirs { "True" } else { "" }, "others' conditions are theirs");
     }
-    operator.stop().await;
 }
 
 /// Another client changes the status while the operator's write is in progress, and the watch reports that change
@@ -158,18 +153,15 @@ async fn reverts_a_change_made_during_a_write() {
     // Logs are disabled, because their arrival would cause another write.
     env.object("cluster", watch_with(json!({"logs": {"enabled": false}}))).await;
     let slow = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&slow).start();
+    let _operator = env.operator().through(&slow).start();
     env.wait_for_ready("cluster", "Watching").await;
     // The proxy delays the answers to writes, but not the events of the watch.
-    slow.rule(|request| {
-        if request.is_status_write() { ProxyAction::AnswerLate(Duration::from_secs(2)) } else { ProxyAction::Forward }
-    });
+    slow.on(ProxiedRequest::is_status_write, ProxyAction::AnswerLate(Duration::from_secs(2)));
     env.set_status("cart", crash_looping(3)).await;
-    env.wait_for_status("cluster", "it is written", |status| status.problematic_pod_count == 1).await;
+    env.until("it is written", |status| status.problematic_pod_count == 1).await;
     let lie = json!({"status": {"problematicPodCount": 7}});
     env.raw_objects().patch_status("cluster", &PatchParams::default(), &Patch::Merge(&lie)).await.unwrap();
-    env.wait_for_status("cluster", "it is put right", |status| status.problematic_pod_count == 1).await;
-    operator.stop().await;
+    env.until("it is put right", |status| status.problematic_pod_count == 1).await;
 }
 
 /// An object as the tutorial's Kopf operator stored it under a schema without restrictions: with the result of its handler
@@ -190,7 +182,7 @@ async fn replaces_the_status_of_an_earlier_operator() {
         "conditions": "none",
     });
     env.old_object("old", metadata, watch_all(), status).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let status = env.wait_for_status("old", "it is reported", |status| status.problematic_pod_count == 1).await;
     assert_eq!(listed(&status), ["cart"]);
     let object = env.raw_objects().get("old").await.unwrap();
@@ -214,5 +206,4 @@ async fn replaces_the_status_of_an_earlier_operator() {
             "watchedPods",
         ]
     );
-    operator.stop().await;
 }

@@ -34,7 +34,7 @@ fn url_file(url: &str) -> tempfile::NamedTempFile {
     file
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn pings_only_while_the_operator_is_synced_and_leads() {
     let env = TestEnv::new("heartbeat").await;
     let receiver = Receiver::start().await.unwrap();
@@ -45,7 +45,7 @@ async fn pings_only_while_the_operator_is_synced_and_leads() {
     // Nothing is synced yet: several intervals pass before the operator starts.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(receiver.received().len(), 0);
-    let operator = env.operator().metrics(&metrics).start();
+    let _operator = env.operator().metrics(&metrics).start();
     env.object("cluster", watch_all()).await;
     env.wait_for_ready("cluster", "Watching").await;
     receiver.then([Reply::Status(500)]);
@@ -64,5 +64,4 @@ async fn pings_only_while_the_operator_is_synced_and_leads() {
     assert_eq!(moved.received().len(), count, "another replica leads");
     metrics.set_leader(true);
     moved.wait_for(count + 1, TIMEOUT).await.unwrap();
-    operator.stop().await;
 }

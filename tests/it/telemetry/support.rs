@@ -144,9 +144,9 @@ impl Scenario {
         env.wait_for_ready("cluster", "Watching").await;
 
         env.set_status("cart", crash_looping(3)).await;
-        env.wait_for_status("cluster", "the crash is shown", |status| listed(status) == ["cart"]).await;
+        env.until("the crash is shown", |status| listed(status) == ["cart"]).await;
         env.delete_pod("cart").await;
-        env.wait_for_status("cluster", "the crash is over", |status| listed(status).is_empty()).await;
+        env.until("the crash is over", |status| listed(status).is_empty()).await;
         env.pod("cart-1", crash_looping(4)).await;
         let mut silent = healthy();
         silent["conditions"] = json!([

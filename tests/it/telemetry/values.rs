@@ -9,7 +9,7 @@ use serde_json::json;
 use super::support::{MetricsPage, Page, Scenario};
 use crate::{
     pod_statuses::crash_looping,
-    proxy::{Proxy, ProxyAction},
+    proxy::{ProxiedRequest, Proxy, ProxyAction},
     test_env::{TestEnv, watch_all},
 };
 
@@ -78,13 +78,13 @@ async fn shows_incidents_deliveries_and_its_own_health() {
     assert_eq!(present, documented(), "docs/metrics.md lists the metrics");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_removes_incidents_without_resolving_them() {
     let env = TestEnv::new("metrics-pause").await;
     let page = MetricsPage::start();
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().metrics(&page.metrics).start();
+    let _operator = env.operator().metrics(&page.metrics).start();
     page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
     env.patch_object("cluster", json!({"spec": {"alerts": {"checkRunningPods": false}}})).await;
     let paused = page.wait_for("it is withdrawn", |page| page.sum("orchestr_incident_pods", &[]) == 0.0).await;
@@ -96,23 +96,18 @@ async fn a_pause_removes_incidents_without_resolving_them() {
     let over = page.wait_for("it is over", |page| page.sum("orchestr_incident_pods", &[]) == 0.0).await;
     assert_eq!(over.sum("orchestr_incidents_resolved_total", &["Crash"]), 1.0);
     assert_eq!(over.sum("orchestr_incidents_opened_total", &[]), 0.0, "it began before it was watched");
-    operator.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn incidents_stay_while_the_pods_are_not_known() {
     let env = TestEnv::new("metrics-denied").await;
     let page = MetricsPage::start();
     env.pod("cart", crash_looping(3)).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).metrics(&page.metrics).start();
+    let _operator = env.operator().through(&proxy).metrics(&page.metrics).start();
     let shown = page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
-    proxy.rule(
-        |request| {
-            if request.is_of_pods() { ProxyAction::Refuse(403, "pods is forbidden") } else { ProxyAction::Forward }
-        },
-    );
+    proxy.on(ProxiedRequest::is_of_pods, ProxyAction::Refuse(403, "pods is forbidden"));
     proxy.end_watches();
     env.wait_for_ready("cluster", "PodAccessDenied").await;
     let denied = page.wait_for("it is not synced", |page| page.value("orchestr_synced") == 0.0).await;
@@ -122,10 +117,9 @@ async fn incidents_stay_while_the_pods_are_not_known() {
     proxy.rule(|_| ProxyAction::Forward);
     let restored = page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
     assert_eq!(restored.sum("orchestr_incidents_resolved_total", &[]), 0.0);
-    operator.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn hostile_names_cannot_break_the_page() {
     let env = TestEnv::new("metrics-names").await;
     let page = MetricsPage::start();
@@ -134,7 +128,7 @@ async fn hostile_names_cannot_break_the_page() {
     let mut status = crash_looping(3);
     status["containerStatuses"][0]["lastState"]["terminated"]["reason"] = json!(hostile);
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().metrics(&page.metrics).start();
+    let _operator = env.operator().metrics(&page.metrics).start();
     env.wait_for_ready("cluster", "Watching").await;
     env.pod_with("evil", json!({"metadata": {"ownerReferences": owner}}), status).await;
     let shown = page.wait_for("it is shown", |page| page.sum("orchestr_incident_pods", &[]) == 1.0).await;
@@ -142,16 +136,15 @@ async fn hostile_names_cannot_break_the_page() {
     assert_eq!(shown.sum("orchestr_container_terminations_total", &[]), 1.0);
     assert_eq!(shown.types()["orchestr_pods"], "gauge");
     assert!(!shown.text.contains('\u{202e}'), "{}", shown.text);
-    operator.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_watch_of_the_objects_is_not_synced() {
     let env = TestEnv::new("metrics-objects").await;
     let page = MetricsPage::start();
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).metrics(&page.metrics).start();
+    let _operator = env.operator().through(&proxy).metrics(&page.metrics).start();
     page.wait_for("it is synced", |page| page.value("orchestr_synced") == 1.0).await;
     proxy.rule(|request| match request.method == "GET" && request.path.ends_with("/orchestrs") {
         true => ProxyAction::Refuse(403, "orchestrs is forbidden"),
@@ -162,5 +155,4 @@ async fn a_refused_watch_of_the_objects_is_not_synced() {
     assert!(denied.sum("orchestr_watch_restarts_total", &["orchestrs"]) >= 1.0);
     proxy.rule(|_| ProxyAction::Forward);
     page.wait_for("it is synced again", |page| page.value("orchestr_synced") == 1.0).await;
-    operator.stop().await;
 }

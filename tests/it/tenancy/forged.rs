@@ -176,7 +176,7 @@ async fn what_a_status_says_stays_true_whatever_others_forge() {
     };
     ops.object("cluster", spec(&all, webhook("ops", "Generic", json!({})))).await;
     victim.object("own", spec(&all[1..2], webhook("own", "Generic", json!({})))).await;
-    let operator = ops.operator().namespaces(&all).fast_alerts().start();
+    let _operator = ops.operator().namespaces(&all).fast_alerts().start();
     let told = |receiver: &Receiver| alerts_about(receiver, &[&victim.namespace, SHARED_REGISTRY]);
     for receiver in [&shared, &own] {
         until_sent(receiver, "the victim's incidents are sent", 2, &[&victim.namespace]).await;
@@ -189,7 +189,7 @@ async fn what_a_status_says_stays_true_whatever_others_forge() {
     create_pods(&evil).await;
     create_events(&evil, &victim.namespace).await;
     let broken = FOREIGN_SUBJECTS + 3 * OWN_SUBJECTS + FOREIGN_REGISTRY + UNKNOWN_NODE + GATED;
-    ops.wait_for_status("cluster", "the attack is seen", |status| {
+    ops.until("the attack is seen", |status| {
         let forged = status.common_causes.iter().filter(|own| own.message.contains("forged")).count();
         status.problematic_pod_count == broken as i64 + 3 && forged >= 8
     })
@@ -205,5 +205,4 @@ async fn what_a_status_says_stays_true_whatever_others_forge() {
     assert_eq!(told(&shared), told_before.0, "the receiver that several namespaces share");
     assert_eq!((told(&own), own.received().len()), (told_before.1, told_before.2), "the victim's receiver");
     assert!(!status.common_causes.iter().any(|own| own.name.contains("node-x")), "{:?}", status.common_causes);
-    operator.stop().await;
 }

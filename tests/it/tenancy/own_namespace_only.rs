@@ -29,7 +29,7 @@ async fn refuses_objects_that_select_other_namespaces() {
     }
     env.object("own", watch_with(json!({"pods": {"namespaces": [own]}}))).await;
     env.object("paused", json!({"alerts": {"checkRunningPods": false}})).await;
-    let operator = env.operator().own_namespace_only().start();
+    let _operator = env.operator().own_namespace_only().start();
     let message = format!("spec.pods.namespaces: must be [{own:?}], because of --own-namespace-only");
     for (name, _) in &refused {
         let status = env.wait_for_ready(name, "InvalidSpec").await;
@@ -45,7 +45,6 @@ async fn refuses_objects_that_select_other_namespaces() {
     // It recovers when the spec names the namespace.
     env.patch_object("minimal", json!({"spec": {"pods": {"namespaces": [own]}}})).await;
     env.wait_for_ready("minimal", "Watching").await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +56,7 @@ async fn a_refused_object_says_nothing_after_a_restart() {
     env.object("cluster", watch_with(json!({"webhooks": [webhook("ops", "Generic", json!({}))]}))).await;
     let operator = env.operator().fast_alerts().start();
     receiver.wait_for(1, TIMEOUT).await.unwrap();
-    env.wait_for_status("cluster", "the alert is recorded", |status| {
+    env.until("the alert is recorded", |status| {
         status.webhooks.iter().any(|own| own.pending.is_none() && !own.alerts.is_empty())
     })
     .await;

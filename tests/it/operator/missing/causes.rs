@@ -24,7 +24,7 @@ pub fn missing(status: &OrchestrStatus) -> Vec<&Incident> {
 
 /// Waits until the object reports missing pods, and returns the incident.
 async fn reported(env: &TestEnv) -> (OrchestrStatus, Incident) {
-    let status = env.wait_for_status("cluster", "pods are missing", |status| !missing(status).is_empty()).await;
+    let status = env.until("pods are missing", |status| !missing(status).is_empty()).await;
     let incident = missing(&status)[0].clone();
     assert_eq!((missing(&status).len(), incident.reason.as_str()), (1, "FailedCreate"));
     assert!(incident.example_pods.is_empty() && incident.container.is_empty());
@@ -83,7 +83,7 @@ async fn reports_pods_of_a_deployment_that_exceed_a_quota() {
     full_quota(&env).await;
     let replica_set = deployment(&env, "api", 3).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     let status = env.wait_for_ready("cluster", "Watching").await;
     assert_eq!(condition(&status, "PodsHealthy").1, "NoPodsSelected");
     let refusal = refused(&env, &replica_set, None).await;
@@ -111,7 +111,6 @@ async fn reports_pods_of_a_deployment_that_exceed_a_quota() {
     .await
     .unwrap();
     assert_eq!(note, format!("Deployment {}/api: {}", env.namespace, incident.message));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +120,7 @@ async fn reports_pods_of_a_daemon_set_that_pod_security_refuses() {
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
     namespaces.patch(&env.namespace, &PatchParams::default(), &Patch::Merge(labels)).await.unwrap();
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
 
     let daemon_set = env.workload("DaemonSet", "agent", json!({})).await;
@@ -138,7 +137,6 @@ async fn reports_pods_of_a_daemon_set_that_pod_security_refuses() {
     assert!(
         incident.message.starts_with("2 of 5 pods exist: Pod Security refuses the pod at level restricted:latest: ")
     );
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +159,7 @@ async fn reports_pods_of_a_stateful_set_that_a_policy_refuses() {
     });
     apply(&env, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", binding).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
 
     let stateful_set = env.workload("StatefulSet", "db", json!({"replicas": 3})).await;
@@ -173,7 +171,6 @@ async fn reports_pods_of_a_stateful_set_that_a_policy_refuses() {
     assert_eq!((incident.pods, incident.of), (3, 3));
     assert!(incident.message.starts_with("0 of 3 pods exist: "), "{}", incident.message);
     assert!(incident.message.ends_with("images must come from registry.example.com"), "{}", incident.message);
-    operator.stop().await;
 }
 
 async fn webhook_for_pods(env: &TestEnv, client_config: Value) {
@@ -198,7 +195,7 @@ async fn reports_pods_that_a_webhook_denies() {
     let ca = BASE64_STANDARD.encode(receiver.ca_pem());
     webhook_for_pods(&env, json!({"url": receiver.url("/validate"), "caBundle": ca})).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     let replica_set = deployment(&env, "api", 2).await;
     let refusal = refused(&env, &replica_set, None).await;
@@ -210,7 +207,6 @@ async fn reports_pods_that_a_webhook_denies() {
         incident.message,
         "1 of 2 pods exist: the admission webhook images.example.com refuses the pod: image app:1 has no signature"
     );
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,7 +245,7 @@ async fn reports_pods_of_a_cron_jobs_job_whose_webhook_fails() {
 async fn reports_pods_without_their_service_account() {
     let env = TestEnv::new("account").await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     let pod = json!({"serviceAccountName": "builder"});
     let spec = json!({"replicas": 2});
@@ -265,5 +261,4 @@ async fn reports_pods_without_their_service_account() {
         (Cause::ServiceAccountMissing, "ReplicationController/build".to_owned())
     );
     assert_eq!(incident.message, "0 of 2 pods exist: the service account builder does not exist");
-    operator.stop().await;
 }

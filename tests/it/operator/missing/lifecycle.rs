@@ -28,11 +28,11 @@ fn is_read_of_workload(request: &ProxiedRequest) -> bool {
 
 /// Waits until the object reports missing pods.
 async fn until_missing(env: &TestEnv) -> OrchestrStatus {
-    env.wait_for_status("cluster", "pods are missing", |status| !missing(status).is_empty()).await
+    env.until("pods are missing", |status| !missing(status).is_empty()).await
 }
 
 async fn until_over(env: &TestEnv) -> OrchestrStatus {
-    env.wait_for_status("cluster", "no pods are missing", |status| missing(status).is_empty()).await
+    env.until("no pods are missing", |status| missing(status).is_empty()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,9 +41,8 @@ async fn reports_lasting_shortages_soon_and_ends_them() {
     let replica_set = deployment(&env, "api", 3).await;
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
-    env.wait_for_status("cluster", "it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
+    let (proxy, _operator) = env.proxied_operator().await;
+    env.until("it is healthy", |status| condition(status, "PodsHealthy").0 == "True").await;
     let record = env.record("cluster").await;
     replica_set.set_failing(1, 120, QUOTA).await;
     let begun = Instant::now();
@@ -65,7 +64,6 @@ async fn reports_lasting_shortages_soon_and_ends_them() {
     let status = until_over(&env).await;
     println!("over after {:?}", begun.elapsed());
     assert_eq!((status.missing_pods, condition(&status, "PodsHealthy").0), (0, "True"));
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +72,7 @@ async fn reports_a_new_shortage_when_it_has_lasted_30_seconds() {
     let replica_set = deployment(&env, "api", 3).await;
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     let began = jiff::Timestamp::now();
     replica_set.set_failing(0, 20, QUOTA).await;
@@ -83,7 +81,6 @@ async fn reports_a_new_shortage_when_it_has_lasted_30_seconds() {
     let age = jiff::Timestamp::now().duration_since(missing(&status)[0].since.0);
     assert!((30..33).contains(&age.as_secs()), "{age:?}");
     assert!(jiff::Timestamp::now().duration_since(began).as_secs() >= 9);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,8 +95,7 @@ async fn an_event_proves_nothing_without_its_workload() {
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
     let record = env.record("cluster").await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     env.wait_for_ready("cluster", "Watching").await;
     fine.failed_create(&error_creating(), 300).await;
     deleted.failed_create(&error_creating(), 300).await;
@@ -121,7 +117,6 @@ async fn an_event_proves_nothing_without_its_workload() {
         assert!(missing(&object.status.unwrap_or_default()).is_empty());
     }
     assert_eq!(proxy.count(|request| request.path.contains("..")), 0);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,14 +127,13 @@ async fn owners_that_are_gone_or_circular_are_only_named() {
     let looped = controlled_by("ReplicaSet", "loop", "00000000-0000-4000-b000-000000000001");
     let looped = env.owned_workload("ReplicaSet", "loop", looped, json!({"replicas": 1}), json!({})).await;
     env.object("cluster", watch_all()).await;
-    let proxy = Proxy::start(env.client.clone()).await;
-    let operator = env.operator().through(&proxy).start();
+    let (proxy, _operator) = env.proxied_operator().await;
     env.wait_for_ready("cluster", "Watching").await;
     for replica_set in [&orphan, &looped] {
         replica_set.set_failing(0, 120, QUOTA).await;
         replica_set.failed_create(&error_creating(), 0).await;
     }
-    let status = env.wait_for_status("cluster", "both miss a pod", |status| missing(status).len() == 2).await;
+    let status = env.until("both miss a pod", |status| missing(status).len() == 2).await;
     let mut owners: Vec<_> =
         missing(&status).iter().map(|own| format!("{}/{}", own.owner.kind, own.owner.name)).collect();
     owners.sort_unstable();
@@ -153,7 +147,6 @@ async fn owners_that_are_gone_or_circular_are_only_named() {
         replica_set.failed_create(&error_creating(), 0).await;
     }
     until_over(&env).await;
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +155,7 @@ async fn a_stateful_set_that_waits_for_its_first_pod_misses_nothing() {
     let stateful_set = env.workload("StatefulSet", "db", json!({"replicas": 3})).await;
     stateful_set.set_status(json!({"replicas": 0})).await;
     env.object("cluster", watch_all()).await;
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     let error = format!("create Pod db-0 in StatefulSet db failed error: {QUOTA}");
     stateful_set.failed_create(&error, 120).await;
@@ -175,7 +168,6 @@ async fn a_stateful_set_that_waits_for_its_first_pod_misses_nothing() {
     // An event of another failure, while all others are waiting.
     stateful_set.failed_create(&error.replace("db-0", "db-1"), 120).await;
     assert_eq!(until_missing(&env).await.missing_pods, 2);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,14 +187,14 @@ async fn sends_one_alert_and_one_resolution_over_a_restart() {
     let is_sent = |status: &OrchestrStatus| {
         delivery(status, "ops").is_some_and(|ops| ops.alerts.iter().any(|alert| alert.phase == AlertPhase::Firing))
     };
-    env.wait_for_status("cluster", "the alert is sent", is_sent).await;
+    env.until("the alert is sent", is_sent).await;
     operator.stop().await;
 
     // No event is sent again after the restart: the ReplicaSet is read because the status lists the incident.
     let record = env.record("cluster").await;
     let operator = env.operator().fast_alerts().start();
     replica_set.set_failing(1, 110, &refusal).await;
-    let after = env.wait_for_status("cluster", "the number is up to date", |status| status.missing_pods == 2).await;
+    let after = env.until("the number is up to date", |status| status.missing_pods == 2).await;
     assert_eq!(
         (&missing(&after)[0].since, &missing(&after)[0].key),
         (&missing(&before)[0].since, &missing(&before)[0].key)
@@ -247,7 +239,7 @@ async fn a_shortage_omitted_from_the_status_survives_a_restart() {
     operator.stop().await;
 
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| if is_read_of_workload(request) { ProxyAction::Hang } else { ProxyAction::Forward });
+    proxy.on(is_read_of_workload, ProxyAction::Hang);
     let operator = env.operator().through(&proxy).fast_alerts().start();
     proxy.wait_for_requests("the ReplicaSet is read", 1, is_read_of_workload).await;
     env.pod("late", crash_looping(3)).await;
@@ -284,7 +276,7 @@ async fn respects_what_the_objects_select_and_ignore() {
     ] {
         env.object(name, watch_with(json!({"pods": pods}))).await;
     }
-    let operator = env.operator().start();
+    let _operator = env.operator().start();
     env.wait_for_ready("cluster", "Watching").await;
     replica_set.failed_create(&error_creating(), 0).await;
     until_missing(&env).await;
@@ -305,7 +297,6 @@ async fn respects_what_the_objects_select_and_ignore() {
     // Without a warning about an unknown reason.
     let ready = env.status("ignores-reason").await;
     assert!(!condition(&ready, "Ready").2.contains("FailedCreate"), "{}", condition(&ready, "Ready").2);
-    operator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -316,23 +307,12 @@ async fn a_missing_permission_is_reported_and_nothing_is_guessed() {
     env.pod("web", healthy()).await;
     env.object("cluster", watch_all()).await;
     let proxy = Proxy::start(env.client.clone()).await;
-    proxy.rule(|request| {
-        if is_read_of_workload(request) {
-            ProxyAction::Refuse(403, "replicasets.apps \"api-5d9f\" is forbidden")
-        } else {
-            ProxyAction::Forward
-        }
-    });
-    let operator = env.operator().through(&proxy).start();
+    proxy.on(is_read_of_workload, ProxyAction::Refuse(403, "replicasets.apps \"api-5d9f\" is forbidden"));
+    let _operator = env.operator().through(&proxy).start();
     env.wait_for_ready("cluster", "Watching").await;
     replica_set.failed_create(&error_creating(), 0).await;
     let warning = "could not check whether pods are missing: replicasets.apps \"api-5d9f\" is forbidden";
-    let status = env
-        .wait_for_status("cluster", "the permission is missing", |status| {
-            condition(status, "Ready").2.contains(warning)
-        })
-        .await;
+    let status = env.until("the permission is missing", |status| condition(status, "Ready").2.contains(warning)).await;
     assert_eq!((condition(&status, "Ready").1, status.missing_pods), ("Watching", 0));
     assert_eq!(proxy.count(is_read_of_workload), 1);
-    operator.stop().await;
 }
