@@ -8,35 +8,30 @@ use std::{
 
 use crate::{
     api::NamespacedName,
-    logs::{LogPolicy, MaskedLines, MaskedText, Masking, MaskingKey, Wanted, WantedText},
+    logs::{LogPolicy, MaskedLines, MaskedText, Masking, Wanted, WantedText},
 };
 
-/// How many bytes of lines one report may use: its share of [`ALL_BYTES`], within these limits. A status has 256 KiB.
-const LEAST_BYTES: usize = 8 * 1024;
-const MOST_BYTES: usize = 128 * 1024;
-/// At most four times these are kept, or of the least limit for each object.
-const ALL_BYTES: usize = 2 * 1024 * 1024;
+/// How many bytes of lines all reports may use. At most four times these are kept.
+const LINE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Masked texts, by what masks them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MaskedTexts {
-    lines: HashMap<MaskingKey, Lines>,
+    lines: RefCell<MaskedLines>,
     /// The namespaces for whose objects texts are being masked, and the objects that wait. One request at a time for each
     /// namespace, so that a tenant's texts wait for one request of each other tenant at most.
     waiting: HashMap<String, HashSet<NamespacedName>>,
 }
 
-#[derive(Debug)]
-struct Lines {
-    lines: RefCell<MaskedLines>,
-    is_used: bool,
+impl Default for MaskedTexts {
+    fn default() -> Self {
+        Self { lines: RefCell::new(MaskedLines::new(LINE_BYTES)), waiting: HashMap::new() }
+    }
 }
 
 /// Texts to mask on another thread.
 #[derive(Debug)]
 pub(super) struct MaskRequest {
     namespace: String,
-    key: MaskingKey,
     policy: Arc<LogPolicy>,
     texts: Vec<WantedText>,
 }
@@ -44,7 +39,6 @@ pub(super) struct MaskRequest {
 #[derive(Debug)]
 pub(super) struct MaskAnswer {
     namespace: String,
-    key: MaskingKey,
     texts: Vec<MaskedText>,
 }
 
@@ -54,31 +48,21 @@ impl MaskRequest {
     }
 
     pub(super) fn mask(self) -> MaskAnswer {
-        let Self { namespace, key, policy, texts } = self;
-        let texts = texts.iter().map(|text| text.mask(&policy)).collect();
-        MaskAnswer { namespace, key, texts }
+        let texts = self.texts.iter().map(|text| text.mask(&self.policy)).collect();
+        MaskAnswer { namespace: self.namespace, texts }
     }
 
     /// The answer if the texts could not be masked: they are masked whole, and not asked for again.
     pub(super) fn failed(&self) -> MaskAnswer {
         let texts = self.texts.iter().map(WantedText::mask_whole).collect();
-        MaskAnswer { namespace: self.namespace.clone(), key: self.key.clone(), texts }
+        MaskAnswer { namespace: self.namespace.clone(), texts }
     }
 }
 
 impl MaskedTexts {
     /// Masks the texts of one report on an object in this namespace.
-    pub(super) fn masking<'a>(&'a mut self, namespace: &str, policy: Option<&'a LogPolicy>) -> Masking<'a> {
-        let key = MaskingKey::new(namespace, policy);
-        let count = self.lines.len() + usize::from(!self.lines.contains_key(&key));
-        let limit = (ALL_BYTES / count).clamp(LEAST_BYTES, MOST_BYTES);
-        let lines = self
-            .lines
-            .entry(key)
-            .or_insert_with(|| Lines { lines: RefCell::new(MaskedLines::new(limit)), is_used: true });
-        lines.is_used = true;
-        lines.lines.get_mut().set_limit(limit);
-        Masking::remembering(policy, &lines.lines)
+    pub(super) fn masking<'a>(&'a mut self, namespace: &'a str, policy: Option<&'a LogPolicy>) -> Masking<'a> {
+        Masking::remembering(policy, namespace, &self.lines)
     }
 
     /// Asks for texts to be masked on behalf of an object. Returns a request that the caller starts now.
@@ -96,25 +80,19 @@ impl MaskedTexts {
             return None;
         }
         self.waiting.insert(object.namespace.clone(), HashSet::from([object.clone()]));
-        Some(MaskRequest {
-            namespace: object.namespace.clone(),
-            key: MaskingKey::new(&object.namespace, Some(policy)),
-            policy: Arc::clone(policy),
-            texts: wanted.texts,
-        })
+        Some(MaskRequest { namespace: object.namespace.clone(), policy: Arc::clone(policy), texts: wanted.texts })
     }
 
     /// Remembers masked texts. Returns the objects that wait for these or other texts.
     pub(super) fn answered(&mut self, answer: MaskAnswer) -> HashSet<NamespacedName> {
-        if let Some(lines) = self.lines.get_mut(&answer.key) {
-            answer.texts.into_iter().for_each(|text| lines.lines.get_mut().insert(text));
-        }
+        let lines = self.lines.get_mut();
+        answer.texts.into_iter().for_each(|text| lines.insert(&answer.namespace, text));
         self.waiting.remove(&answer.namespace).unwrap_or_default()
     }
 
     /// Forgets what no report has used since the last sweep.
     pub(super) fn sweep(&mut self) {
-        self.lines.retain(|_, lines| std::mem::take(&mut lines.is_used));
+        self.lines.get_mut().sweep();
     }
 }
 
@@ -197,7 +175,8 @@ mod tests {
 
     #[test]
     fn long_texts_of_a_namespace_do_not_displace_those_of_another() {
-        let mut texts = MaskedTexts::default();
+        let lines = RefCell::new(MaskedLines::new(100 * 1024));
+        let mut texts = MaskedTexts { lines, waiting: HashMap::new() };
         let long = |index: usize| format!("text {index} {}", "x".repeat(1000));
         let mut show = |namespace: &str, range: std::ops::Range<usize>| {
             let masking = texts.masking(namespace, None);
@@ -205,11 +184,11 @@ mod tests {
         };
         show("team", 0..3);
         for _ in 0..4 {
-            show("other", 0..2000);
+            show("other", 0..1000);
         }
-        let remembered = |namespace: &str| texts.lines[&MaskingKey::new(namespace, None)].lines.borrow().len();
-        assert_eq!(remembered("team"), 3);
-        assert!(remembered("other") < 2000, "it is bounded");
+        let lines = texts.lines.borrow();
+        assert!((0..3).all(|index| lines.has("team", &long(index))));
+        assert!(lines.len() < 500, "they are bounded");
     }
 
     #[test]
@@ -220,10 +199,10 @@ mod tests {
         texts.answered(request.mask());
         assert!(ask(&mut texts, &second, &policy("card [0-9]+"), "card 1").is_none());
         assert!(ask(&mut texts, &NamespacedName::new("other", "a"), &policy("card [0-9]+"), "card 1").is_some());
-        assert_eq!(texts.lines.len(), 2);
+        assert_eq!(texts.lines.borrow().len(), 1);
         texts.sweep();
-        assert_eq!(texts.lines.len(), 2);
+        assert_eq!(texts.lines.borrow().len(), 1);
         texts.sweep();
-        assert_eq!(texts.lines.len(), 0);
+        assert_eq!(texts.lines.borrow().len(), 0);
     }
 }

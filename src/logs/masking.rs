@@ -8,12 +8,13 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use ring::digest::{SHA256, digest};
+use ring::digest::{self, SHA256};
 
 use super::{
-    LogPolicy, MASK, Pattern,
+    LogPolicy, MASK,
     clean::{mask_line, shorten},
 };
+use crate::bounded::WeightedCache;
 
 /// A text is remembered up to this length if the status shows no more of it than that, and otherwise up to the other
 /// length, in bytes.
@@ -22,7 +23,10 @@ const LONG: usize = 8 * 1024;
 /// Shorter texts take less time to mask than to look up, unless there are patterns.
 const WORTHWHILE: usize = 512;
 /// What a remembered line takes beside its text, in bytes.
-const ENTRY_BYTES: usize = 96;
+const ENTRY_BYTES: usize = 192;
+/// How many bytes of lines one report may use: its share of those of all, within these limits. A status has 256 KiB.
+const LEAST_BYTES: usize = 8 * 1024;
+const MOST_BYTES: usize = 128 * 1024;
 /// The most texts that are masked at once, and the most bytes of them beside the first. With the budgets of the patterns for
 /// one text, these take at most 1.2 s.
 const BATCH_TEXTS: usize = 512;
@@ -42,8 +46,16 @@ pub(crate) fn clean_text(text: &str, masking: Option<&Masking<'_>>, limit: usize
 #[derive(Debug)]
 pub struct Masking<'a> {
     policy: Option<&'a LogPolicy>,
-    memory: Option<&'a RefCell<MaskedLines>>,
+    memory: Option<Memory<'a>>,
     wanted: RefCell<Wanted>,
+}
+
+/// Where the lines of an object are remembered.
+#[derive(Debug)]
+struct Memory<'a> {
+    lines: &'a RefCell<MaskedLines>,
+    namespace: &'a str,
+    rules: Digest,
 }
 
 /// What a report lacks.
@@ -72,10 +84,13 @@ pub(crate) struct MaskedText {
     is_cut: bool,
 }
 
-/// The digest of a text, and how much of it to remember.
+type Digest = [u8; 16];
+
+/// The digests of what masks a text and of the text, and how much of it to remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TextKey {
-    digest: [u8; 16],
+    rules: Digest,
+    text: Digest,
     kept: usize,
 }
 
@@ -86,10 +101,15 @@ impl<'a> Masking<'a> {
         Self { policy, memory: None, wanted: RefCell::default() }
     }
 
-    /// Masks the texts of one report.
-    pub(crate) fn remembering(policy: Option<&'a LogPolicy>, memory: &'a RefCell<MaskedLines>) -> Self {
-        memory.borrow_mut().begin_report();
-        Self { policy, memory: Some(memory), wanted: RefCell::default() }
+    /// Masks the texts of one report on an object in this namespace.
+    pub(crate) fn remembering(
+        policy: Option<&'a LogPolicy>,
+        namespace: &'a str,
+        lines: &'a RefCell<MaskedLines>,
+    ) -> Self {
+        let rules = rules(namespace, policy);
+        lines.borrow_mut().begin_report(rules);
+        Self { policy, memory: Some(Memory { lines, namespace, rules }), wanted: RefCell::default() }
     }
 
     /// What the texts so far lack.
@@ -101,36 +121,37 @@ impl<'a> Masking<'a> {
     fn line(&self, text: &str, limit: usize) -> String {
         let patterns = self.policy.map_or(&[][..], |policy| &policy.redact_patterns);
         let credentials = self.policy.is_none_or(|policy| policy.redact);
-        let Some(memory) = self.memory else { return shorten(&mask_line(text, credentials, patterns).0, limit) };
+        let Some(memory) = &self.memory else { return shorten(&mask_line(text, credentials, patterns).0, limit) };
         if limit == 0 || text.trim().is_empty() {
             return String::new();
         }
         if patterns.is_empty() && text.len() < WORTHWHILE {
             return shorten(&mask_line(text, credentials, &[]).0, limit);
         }
-        let (mut memory, mut wanted) = (memory.borrow_mut(), self.wanted.borrow_mut());
-        let key = TextKey::new(text, limit);
-        if let Some(entry) = memory.get(key) {
-            wanted.is_cut |= entry.is_cut;
-            return shorten(&entry.line, limit);
+        let Memory { lines, namespace, rules } = *memory;
+        let (mut lines, mut wanted) = (lines.borrow_mut(), self.wanted.borrow_mut());
+        let key = TextKey { rules, text: digest(text), kept: if limit <= SHORT { SHORT } else { LONG } };
+        if let Some(remembered) = lines.get(key, namespace) {
+            wanted.is_cut |= remembered.is_cut;
+            return shorten(&remembered.line, limit);
         }
         if patterns.is_empty() {
             let (line, _) = mask_line(text, credentials, &[]);
             let shown = shorten(&line, limit);
-            memory.insert(MaskedText { key, line: key.kept_of(&line), is_cut: false });
+            lines.insert(namespace, MaskedText { key, line: key.kept_of(&line), is_cut: false });
             return shown;
         }
-        wanted.ask(key, text, &memory);
+        wanted.ask(key, text, &lines);
         shorten(MASK, limit)
     }
 }
 
 impl Wanted {
-    fn ask(&mut self, key: TextKey, text: &str, memory: &MaskedLines) {
+    fn ask(&mut self, key: TextKey, text: &str, lines: &MaskedLines) {
         if self.asked.contains(&key) {
             return;
         }
-        if !memory.has_room(self.bytes + size(text.len().min(key.kept))) {
+        if !lines.has_room(self.bytes + size(text.len().min(key.kept))) {
             self.is_cut = true;
             return;
         }
@@ -157,50 +178,43 @@ impl WantedText {
 }
 
 impl TextKey {
-    fn new(text: &str, limit: usize) -> Self {
-        let mut short = [0; 16];
-        digest(&SHA256, text.as_bytes()).as_ref().iter().zip(&mut short).for_each(|(from, to)| *to = *from);
-        Self { digest: short, kept: if limit <= SHORT { SHORT } else { LONG } }
-    }
-
     /// The part to remember: a bit more than the status shows, so that a cut is marked.
     fn kept_of(self, line: &str) -> Box<str> {
         line.get(..line.floor_char_boundary(self.kept + 4)).unwrap_or_default().into()
     }
 }
 
-/// Identifies a memory of masked lines: what masks them, and the namespace of the objects, so that no tenant can evict what
-/// another one needs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct MaskingKey {
-    namespace: Box<str>,
-    credentials: bool,
-    patterns: Vec<Pattern>,
+fn digest(text: &str) -> Digest {
+    let mut short = Digest::default();
+    digest::digest(&SHA256, text.as_bytes()).as_ref().iter().zip(&mut short).for_each(|(from, to)| *to = *from);
+    short
 }
 
-impl MaskingKey {
-    pub(crate) fn new(namespace: &str, policy: Option<&LogPolicy>) -> Self {
-        let patterns = policy.map(|policy| policy.redact_patterns.clone()).unwrap_or_default();
-        Self { namespace: namespace.into(), credentials: policy.is_none_or(|policy| policy.redact), patterns }
-    }
+/// What masks the texts of objects: their policy, for the namespace that the lines count for.
+fn rules(namespace: &str, policy: Option<&LogPolicy>) -> Digest {
+    let credentials = policy.is_none_or(|policy| policy.redact);
+    let patterns = policy.map(|policy| &policy.redact_patterns[..]).unwrap_or_default();
+    digest(&format!("{namespace} {credentials} {patterns:?}"))
 }
 
-/// Masked lines. Those that no report has used for some time are dropped when there are too many.
+/// The masked lines that are remembered. Of the namespace whose lines take most, those go first that it has not used for
+/// longest.
 #[derive(Debug)]
 pub(crate) struct MaskedLines {
-    lines: HashMap<TextKey, Entry>,
+    lines: WeightedCache<TextKey, Remembered>,
+    /// What the reports of all objects may use together, in bytes. At most four times as many are kept.
     bytes: usize,
-    /// The most bytes that one report may use. At most four times as many are kept.
-    max_bytes: usize,
-    /// The number of the present report, and of the one before which lines were dropped.
+    /// What masks texts, and the last report that it did so for.
+    rules: HashMap<Digest, u64>,
+    /// The number of the present report, and of the one before the last sweep.
     report: u64,
-    dropped_at: u64,
+    swept: u64,
     /// The bytes that this report uses.
     used: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Remembered {
     line: Box<str>,
     is_cut: bool,
     /// The last report that used it.
@@ -213,58 +227,66 @@ fn size(length: usize) -> usize {
 }
 
 impl MaskedLines {
-    pub(crate) fn new(max_bytes: usize) -> Self {
-        Self { lines: HashMap::new(), bytes: 0, max_bytes, report: 0, dropped_at: 0, used: 0 }
+    pub(crate) fn new(bytes: usize) -> Self {
+        let lines = WeightedCache::new(4 * bytes, 0);
+        Self { lines, bytes, rules: HashMap::new(), report: 0, swept: 0, used: 0 }
     }
 
-    pub(crate) fn set_limit(&mut self, max_bytes: usize) {
-        self.max_bytes = max_bytes;
-    }
-
-    fn begin_report(&mut self) {
+    fn begin_report(&mut self, rules: Digest) {
         self.report += 1;
         self.used = 0;
-        if self.bytes > 2 * self.max_bytes {
-            // Several objects share the lines, so one is kept that any report since the last time has used.
-            self.lines.retain(|_, entry| entry.report >= self.dropped_at);
-            self.bytes = self.lines.values().map(|entry| size(entry.line.len())).sum();
-            self.dropped_at = self.report;
-        }
+        self.rules.insert(rules, self.report);
     }
 
-    fn get(&mut self, key: TextKey) -> Option<&Entry> {
-        let entry = self.lines.get_mut(&key)?;
-        if entry.report != self.report {
-            entry.report = self.report;
-            self.used += size(entry.line.len());
+    fn get(&mut self, key: TextKey, namespace: &str) -> Option<&Remembered> {
+        let remembered = self.lines.get_mut(&key)?;
+        if remembered.report != self.report {
+            remembered.report = self.report;
+            self.used += size(remembered.line.len());
+            self.lines.touch(&key, namespace);
         }
-        Some(entry)
+        self.lines.get(&key)
     }
 
     /// Whether this report may use so many bytes more.
     fn has_room(&self, bytes: usize) -> bool {
-        self.used + bytes <= self.max_bytes
+        self.used + bytes <= (self.bytes / self.rules.len().max(1)).clamp(LEAST_BYTES, MOST_BYTES)
     }
 
-    /// Remembers a line, if there is room for it.
-    pub(crate) fn insert(&mut self, MaskedText { key, line, is_cut }: MaskedText) {
+    /// Remembers a line for the objects of a namespace.
+    pub(crate) fn insert(&mut self, namespace: &str, MaskedText { key, line, is_cut }: MaskedText) {
         let bytes = size(line.len());
-        if self.bytes + bytes <= 4 * self.max_bytes && !self.lines.contains_key(&key) {
-            self.bytes += bytes;
-            self.lines.insert(key, Entry { line, is_cut, report: self.report });
+        self.lines.insert(key, Remembered { line, is_cut, report: self.report }, bytes, namespace);
+        while let Some(oldest) = self.lines.excess() {
+            self.lines.remove(&oldest);
         }
+    }
+
+    /// Forgets the lines of policies that no report has used since the last sweep.
+    pub(crate) fn sweep(&mut self) {
+        let swept = std::mem::replace(&mut self.swept, self.report);
+        self.rules.retain(|_, report| *report > swept);
+        let rules = &self.rules;
+        self.lines.retain(|key, _, _| rules.contains_key(&key.rules));
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lines.len()
+        self.lines.values().count()
+    }
+
+    /// Whether a text is remembered.
+    #[cfg(test)]
+    pub(crate) fn has(&self, namespace: &str, text: &str) -> bool {
+        let key = TextKey { rules: rules(namespace, None), text: digest(text), kept: LONG };
+        self.lines.get(&key).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logs::clean_text;
+    use crate::logs::{Pattern, clean_text};
 
     fn policy(patterns: &[&str]) -> LogPolicy {
         let redact_patterns = patterns.iter().map(|text| Pattern::new(text).unwrap().0).collect();
@@ -277,7 +299,7 @@ mod tests {
 
     /// The line, and the texts that are masked before it can be shown.
     fn show(memory: &RefCell<MaskedLines>, policy: &LogPolicy, text: &str, limit: usize) -> (String, Wanted) {
-        let masking = Masking::remembering(Some(policy), memory);
+        let masking = Masking::remembering(Some(policy), "team", memory);
         let line = clean_text(text, Some(&masking), limit);
         (line, masking.take_wanted())
     }
@@ -289,7 +311,7 @@ mod tests {
         let text = "card 4711 of\n password=hunter2";
         let (line, wanted) = show(&memory, &policy, text, 100);
         assert_eq!((line.as_str(), wanted.texts.len()), (MASK, 1), "masked whole until it was searched");
-        memory.borrow_mut().insert(wanted.texts[0].mask(&policy));
+        memory.borrow_mut().insert("team", wanted.texts[0].mask(&policy));
         for limit in [100, 20] {
             let (line, wanted) = show(&memory, &policy, text, limit);
             assert_eq!(line, clean_text(text, Some(&Masking::immediate(Some(&policy))), limit));
@@ -305,7 +327,7 @@ mod tests {
         let text = "é ".repeat(3000);
         for limit in [64, SHORT, SHORT + 1, LONG - 1, LONG] {
             let (_, wanted) = show(&memory, &policy, &text, limit);
-            wanted.texts.iter().for_each(|wanted| memory.borrow_mut().insert(wanted.mask(&policy)));
+            wanted.texts.iter().for_each(|wanted| memory.borrow_mut().insert("team", wanted.mask(&policy)));
             let expected = clean_text(&text, Some(&Masking::immediate(Some(&policy))), limit);
             assert_eq!(show(&memory, &policy, &text, limit).0, expected, "{limit}");
         }
@@ -318,7 +340,7 @@ mod tests {
         let text = "x ".repeat(2048);
         let (_, wanted) = show(&memory, &policy, &text, 100);
         assert!(!wanted.is_cut, "not known yet");
-        memory.borrow_mut().insert(wanted.texts[0].mask(&policy));
+        memory.borrow_mut().insert("team", wanted.texts[0].mask(&policy));
         let (line, wanted) = show(&memory, &policy, &text, 100);
         assert!(wanted.is_cut && wanted.texts.is_empty() && !line.contains('x'), "{line}");
     }
@@ -330,7 +352,7 @@ mod tests {
         for round in 0..20 {
             let mut batches = 0;
             loop {
-                let masking = Masking::remembering(Some(&policy), &memory);
+                let masking = Masking::remembering(Some(&policy), "team", &memory);
                 for index in 0..2_000 {
                     let text = format!("text {index} of round {round} {}", "x".repeat(200));
                     let line = clean_text(&text, Some(&masking), 1000);
@@ -340,8 +362,8 @@ mod tests {
                 assert!(wanted.texts.len() <= BATCH_TEXTS);
                 assert!(wanted.texts.iter().map(|text| text.text.len()).sum::<usize>() <= BATCH_BYTES);
                 let masked: Vec<_> = wanted.texts.iter().map(|text| text.mask(&policy)).collect();
-                masked.into_iter().for_each(|text| memory.borrow_mut().insert(text));
-                assert!(memory.borrow().bytes <= 4 * MAX, "{} bytes", memory.borrow().bytes);
+                masked.into_iter().for_each(|text| memory.borrow_mut().insert("team", text));
+                assert!(memory.borrow().lines.total() <= 4 * MAX);
                 if wanted.texts.is_empty() {
                     assert!(wanted.is_cut, "there are more texts than fit");
                     break;

@@ -18,7 +18,7 @@ pub use clean::{Cleaned, LogPolicy, clean};
 pub use log_end::{LogEnd, Need, Tail};
 pub use log_queue::QueueLimits;
 pub use masking::Masking;
-pub(crate) use masking::{MaskedLines, MaskedText, MaskingKey, Wanted, WantedText, clean_text};
+pub(crate) use masking::{MaskedLines, MaskedText, Wanted, WantedText, clean_text};
 pub(crate) use node_limiter::Permit;
 pub use reader::{LogReader, ReadLimits, ReadResult};
 pub use redact::MASK;
