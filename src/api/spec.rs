@@ -79,46 +79,37 @@ use super::{GoDuration, OrchestrStatus, Webhook, limits, schema};
         priority = 1
     )
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct OrchestrSpec {
     /// Whether pods are checked. Required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Alerts>,
     /// Which pods to watch: those that match every field given here. All pods of the cluster by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodScope>,
     /// How long a state may last before it is a problem. Durations such as 90s, 5m or 1h30m, up to 168h.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
     /// How much of the logs of failed containers the status shows, and what is masked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<Logs>,
     /// The size of the status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
     /// Links in the messages about a problem, for example to its logs: at most 5 with unique names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = limits::LINKS),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub links: Option<Vec<Link>>,
     /// Where to send alerts: at most 10 webhooks with unique names. None by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = limits::WEBHOOKS),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub webhooks: Option<Vec<Webhook>>,
     /// Problems whose alerts are held back until a given time: at most 20 silences with unique names. None by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = limits::SILENCES),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub silences: Option<Vec<Silence>>,
     /// Hours in which alerts are held back every week, except critical ones: at most 7 with unique names. None by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = limits::QUIET_HOURS),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
@@ -128,101 +119,84 @@ pub struct OrchestrSpec {
 
 /// Whether pods are checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Alerts {
     /// true: the pods are watched. false: paused, and the status is empty. Absent: an error in the condition Ready until
     /// the spec changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_running_pods: Option<bool>,
 }
 
 /// Which pods to watch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodScope {
     /// Names or glob patterns of namespaces, such as team-* or {shop,bank}-prod; at most 64. Absent or empty: all
     /// namespaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub namespaces: Option<Vec<String>>,
     /// Names or glob patterns of namespaces to exclude, such as kube-*; at most 64. They take precedence over
     /// `namespaces`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespace_patterns")]
     pub exclude_namespaces: Option<Vec<String>>,
     /// Labels that a pod must have. Absent or empty: all pods match.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
     /// Kinds or reasons of problems not to report, such as Image or ImagePullBackOff; at most 64. The status shows them as
     /// `kind` and `reason`, and counts such pods in `ignoredPods`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::reasons")]
     pub ignore_reasons: Option<Vec<String>>,
 }
 
 /// How long a state may last before it is a problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Thresholds {
     /// A pod is not scheduled, or its containers are being created. 1m by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub pending: Option<GoDuration>,
     /// An init container is still running. 5m by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub initializing: Option<GoDuration>,
     /// A pod is running but not ready. 2m by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub not_ready: Option<GoDuration>,
     /// A pod still exists after its deletion grace period. 1m by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub terminating: Option<GoDuration>,
     /// How long a container must run without failing before its problem is over. 10m by default; 0s: immediately.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub restarted: Option<GoDuration>,
     /// How long to report a Failed pod after its controller started a healthy replacement. 1h by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::threshold")]
     pub failed: Option<GoDuration>,
 }
 
 /// How much of the logs the status shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Logs {
     /// Whether to read logs; true by default. If false, the other fields of `logs` have no effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// How many lines to show from the end of a container's log: 1 to 1000, 20 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::tail_lines")]
     pub tail_lines: Option<i32>,
     /// How many bytes to show from the end of a container's log, even if a line is longer: 256 to 65536, 4096 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_bytes")]
     pub max_bytes: Option<i32>,
     /// Whether to mask credentials such as passwords, tokens and keys; true by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redact: Option<bool>,
     /// Additional regular expressions (RE2 syntax) whose matches are masked, in logs and in messages; at most 16 of up to
     /// 256 characters each, one up to 128 KiB and all up to 256 KiB once compiled. A text on which they take too long is
     /// masked to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::redact_patterns")]
     pub redact_patterns: Option<Vec<String>>,
 }
 
 /// The size of the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Report {
     /// How many pods the status lists: 1 to 500, 50 by default. The counts include all pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_pods")]
     pub max_pods: Option<i32>,
 }
@@ -303,19 +277,16 @@ pub struct QuietHours {
 
 /// Which problems are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct MuteMatch {
     /// Names or glob patterns of namespaces; at most 16. Absent or empty: all namespaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::muted_namespaces")]
     pub namespaces: Option<Vec<String>>,
     /// Kinds or reasons of problems, such as Crash or OOMKilled; at most 16. Absent or empty: all problems.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::muted_reasons")]
     pub reasons: Option<Vec<String>>,
     /// Names of owners, such as cart, or with one * in place of any text, such as cart-*; at most 16. Absent or empty: all
     /// owners.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::muted_owners")]
     pub owners: Option<Vec<String>>,
 }
