@@ -30,11 +30,11 @@ impl Quantity {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
         let decimals = i32::try_from(fraction.len()).ok()?;
-        if let Some(power) = BINARY.iter().position(|own| *own == suffix) {
+        if let Some(power) = BINARY.iter().position(|unit| *unit == suffix) {
             let factor = 1_i128 << (10 * (power + 1));
             return Some(Self { milli: scaled(digits.checked_mul(factor)?, 3 - decimals)?, is_binary: true });
         }
-        let power = match DECIMAL.iter().find(|(own, _)| *own == suffix) {
+        let power = match DECIMAL.iter().find(|(unit, _)| *unit == suffix) {
             Some((_, power)) => *power,
             None => suffix.strip_prefix(['e', 'E'])?.parse().ok().filter(|power: &i32| power.abs() <= 18)?,
         };

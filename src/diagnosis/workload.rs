@@ -90,17 +90,17 @@ pub(crate) struct WorkloadCondition {
 
 impl WorkloadStatus {
     pub(crate) fn condition(&self, kind: &str) -> Option<&WorkloadCondition> {
-        self.conditions.iter().flatten().find(|own| own.kind == kind)
+        self.conditions.iter().flatten().find(|condition| condition.kind == kind)
     }
 
     /// The condition of this type, if it is true.
     pub(crate) fn true_condition(&self, kind: &str) -> Option<&WorkloadCondition> {
-        self.condition(kind).filter(|own| own.status == "True")
+        self.condition(kind).filter(|condition| condition.status == "True")
     }
 
     /// The condition of a workload that cannot create pods. Only Deployments, ReplicaSets and ReplicationControllers have it.
     pub(crate) fn replica_failure(&self) -> Option<&WorkloadCondition> {
-        self.true_condition("ReplicaFailure").filter(|own| own.reason.as_deref() == Some("FailedCreate"))
+        self.true_condition("ReplicaFailure").filter(|failure| failure.reason.as_deref() == Some("FailedCreate"))
     }
 }
 

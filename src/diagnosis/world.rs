@@ -154,7 +154,7 @@ impl JobFacts {
         let owner = job.metadata.owner_references.iter().flatten().find(|owner| {
             owner.controller == Some(true) && owner.kind == "CronJob" && owner.api_version.starts_with("batch/")
         });
-        let cron_status = cron_job.filter(|own| Self::belongs_to(job, own)).and_then(|own| own.status.as_ref());
+        let cron_status = cron_job.filter(|owner| Self::belongs_to(job, owner)).and_then(|owner| owner.status.as_ref());
         let succeeded = cron_status.and_then(|status| status.last_successful_time.as_ref()).map(|time| time.0);
         Self {
             complete: status.true_condition("Complete").is_some(),
@@ -162,7 +162,7 @@ impl JobFacts {
             attempts: status
                 .failed
                 .and_then(|count| count.try_into().ok())
-                .zip(limit.and_then(|own| own.try_into().ok())),
+                .zip(limit.and_then(|limit| limit.try_into().ok())),
             cron_job: owner.map(|owner| owner.name.clone()),
             superseded: failed.is_some_and(|failed| succeeded > Some(failed)),
         }

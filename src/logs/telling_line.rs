@@ -47,7 +47,7 @@ fn repeats(earlier: &str, line: &str) -> bool {
     let message = head.rfind("rror: ").and_then(|at| line.get(at + "rror: ".len()..)).unwrap_or(line).trim();
     // The number of a cause.
     let message =
-        message.split_once(": ").filter(|(number, _)| is_number(number)).map_or(message, |(_, own)| own).trim();
+        message.split_once(": ").filter(|(number, _)| is_number(number)).map_or(message, |(_, message)| message).trim();
     !message.is_empty() && earlier != line && earlier.contains(message)
 }
 
@@ -177,7 +177,7 @@ fn is_frame(bare: &str) -> bool {
 }
 
 fn is_number(text: &str) -> bool {
-    text.bytes().all(|own| own.is_ascii_digit())
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The line with which a runtime reports that it ends the program.
@@ -213,7 +213,7 @@ fn is_of_errno(bare: &str) -> bool {
     number.is_some_and(|(number, text)| {
         !number.is_empty()
             && is_number(number)
-            && text.starts_with(|own: char| own.is_ascii_uppercase())
+            && text.starts_with(|letter: char| letter.is_ascii_uppercase())
             && text.contains(": ")
     })
 }

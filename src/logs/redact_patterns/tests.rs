@@ -83,10 +83,10 @@ proptest! {
         readings in 2_u32..12,
     ) {
         let automata: Vec<_> = patterns.iter().filter_map(|pattern| Automaton::new(pattern).ok().map(Arc::new)).collect();
-        let find = |readings| find_in(automata.iter().map(|own| Ok(Arc::clone(own))), &text, clock(readings));
+        let find = |readings| find_in(automata.iter().map(|automaton| Ok(Arc::clone(automaton))), &text, clock(readings));
         let (cut, whole) = (find(readings), find(u32::MAX));
         prop_assert!(cut.is_cut || cut == whole);
-        let covers = |range: &Range<usize>| cut.ranges.iter().any(|own| own.start <= range.start && range.end <= own.end);
+        let covers = |range: &Range<usize>| cut.ranges.iter().any(|mask| mask.start <= range.start && range.end <= mask.end);
         prop_assert!(whole.ranges.iter().all(covers), "{:?} {:?}", cut, whole);
     }
 }

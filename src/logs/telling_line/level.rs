@@ -58,7 +58,7 @@ fn of_letter(line: &str) -> Option<Level> {
         Some(rest) => (rest.get(..1)?, rest.get(1..)?),
         None => (line.get(..1)?, line.get(1..)?),
     };
-    let is_time = line.starts_with('[') && after.strip_prefix(' ')?.starts_with(|own: char| own.is_ascii_digit());
+    let is_time = line.starts_with('[') && after.strip_prefix(' ')?.starts_with(|letter: char| letter.is_ascii_digit());
     if !(is_time || line.starts_with(letter) && after.starts_with(": ")) {
         return None;
     }
@@ -84,7 +84,7 @@ fn of_name(name: &str) -> Option<Level> {
                           errored failure";
     const LOWER: &str = "info inf information warn warning wrn debug dbg dbug trace trc trce notice note system log hint \
                          detail statement i w d verbose";
-    let is = |names: &str| names.split_whitespace().any(|own| own.eq_ignore_ascii_case(name));
+    let is = |names: &str| names.split_whitespace().any(|known| known.eq_ignore_ascii_case(name));
     if is(ERRORS) {
         Some(Level::Error)
     } else if is(LOWER) {
@@ -98,10 +98,10 @@ fn of_name(name: &str) -> Option<Level> {
 /// `app.CRITICAL:`, and `error:` at the beginning of a line or after the name of a program.
 fn of_head(line: &str) -> Option<(Level, usize)> {
     let head = line.get(..line.floor_char_boundary(HEAD)).unwrap_or_default();
-    let is_letter = |own: char| own.is_ascii_alphabetic();
+    let is_letter = |letter: char| letter.is_ascii_alphabetic();
     let mut from = 0;
     while let Some(start) = head.get(from..)?.find(is_letter).map(|at| from + at) {
-        let word = head.get(start..)?.split(|own| !is_letter(own)).next()?;
+        let word = head.get(start..)?.split(|letter| !is_letter(letter)).next()?;
         let end = start + word.len();
         from = end;
         let (before, after) = (head.get(..start)?, line.get(end..)?);
@@ -157,9 +157,9 @@ pub(super) fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
         if begins && let Some(value) = after.strip_prefix('=') {
             let Some(quoted) = value.strip_prefix('"') else { return value.split_whitespace().next() };
             let mut is_escaped = false;
-            let end = quoted.find(|own| {
-                let ends = own == '"' && !is_escaped;
-                is_escaped = own == '\\' && !is_escaped;
+            let end = quoted.find(|letter| {
+                let ends = letter == '"' && !is_escaped;
+                is_escaped = letter == '\\' && !is_escaped;
                 ends
             });
             return quoted.get(..end.unwrap_or(quoted.len()));

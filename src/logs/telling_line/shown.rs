@@ -19,7 +19,7 @@ pub(super) fn shown(line: &str) -> String {
         Some(text) => Cow::Owned(text),
         None => Cow::Borrowed(without_time(bare)),
     };
-    let mut letters = text.chars().map(|own| if own.is_control() { ' ' } else { own });
+    let mut letters = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut quoted: String = letters.by_ref().take(MOST).collect();
     if letters.next().is_some() {
         quoted.pop();
@@ -30,7 +30,8 @@ pub(super) fn shown(line: &str) -> String {
 
 /// A line without the frame that some programs draw around a message.
 pub(super) fn without_box(line: &str) -> &str {
-    let bare = line.trim_start_matches(|own: char| own.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&own));
+    let bare =
+        line.trim_start_matches(|letter: char| letter.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&letter));
     bare.strip_prefix("| ").unwrap_or(bare)
 }
 
@@ -66,8 +67,8 @@ fn json_text(value: &RawValue) -> Option<Cow<'_, str>> {
         return fields
             .get("message")
             .or_else(|| fields.get("msg"))
-            .filter(|own| own.get().starts_with('"'))
-            .and_then(|own| json_text(own));
+            .filter(|message| message.get().starts_with('"'))
+            .and_then(|message| json_text(message));
     }
     let text = text.strip_prefix('"')?.strip_suffix('"')?;
     Some(if text.contains('\\') {
@@ -90,7 +91,7 @@ fn without_time(line: &str) -> &str {
         return rest;
     }
     // Such as `2026/11/23 10:11:12 `.
-    let words = line.trim_start_matches(|own: char| own.is_ascii_digit() || "-/:.,+TZ ".contains(own));
+    let words = line.trim_start_matches(|letter: char| letter.is_ascii_digit() || "-/:.,+TZ ".contains(letter));
     let time = line.get(..line.len() - words.len()).unwrap_or_default();
     if time.contains(' ') && is_time(time) && !words.is_empty() { words } else { line }
 }

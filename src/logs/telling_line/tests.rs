@@ -21,7 +21,7 @@ struct Score {
 fn score(corpus: &str) -> Score {
     let mut score = Score { telling: 0, right: 0, quiet: 0, wrongly_quoted: 0, misses: Vec::new() };
     let logs = corpus.strip_prefix("=== ").unwrap_or(corpus).split("\n=== ");
-    for (name, text) in logs.filter_map(|own| own.split_once('\n')) {
+    for (name, text) in logs.filter_map(|log| log.split_once('\n')) {
         let wanted = text.lines().find_map(|line| line.strip_prefix('▶'));
         let log = text.replace('▶', "");
         let cleaned =

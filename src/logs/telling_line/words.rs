@@ -70,7 +70,7 @@ fn is_of_script(line: &str) -> bool {
     let Some((number, message)) = rest.split_once(": ") else { return false };
     // Only bash writes the word. Below a syntax error, it quotes the line of the script.
     let number = number.strip_prefix("line ").unwrap_or(number);
-    let is_number = !number.is_empty() && number.bytes().all(|own| own.is_ascii_digit());
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number && !script.contains([' ', '{', '"']) && !message.starts_with('`')
 }
 
@@ -82,7 +82,7 @@ pub(super) fn report_failure(line: &str) -> bool {
     }
     let mut words = line.split_whitespace();
     let begins =
-        words.next() == Some("error") && words.next().is_some_and(|next| any_of(AFTER_ERROR, |own| own == next));
+        words.next() == Some("error") && words.next().is_some_and(|next| any_of(AFTER_ERROR, |word| word == next));
     let reports = |found: Match| {
         let words = line.get(found.range()).unwrap_or_default();
         !is_part(&line, found.start(), words) && !is_counted(&line, found.start(), words)
@@ -95,21 +95,21 @@ fn is_of_perl(line: &str) -> bool {
     let Some((before, number)) = line.strip_suffix('.').and_then(|line| line.rsplit_once(" line ")) else {
         return false;
     };
-    number.bytes().all(|own| own.is_ascii_digit()) && before.contains(" at ")
+    number.bytes().all(|byte| byte.is_ascii_digit()) && before.contains(" at ")
 }
 
 /// Whether words are a part of a name or a path, such as `failed_jobs` or `failed/orders.csv`.
 fn is_part(line: &str, at: usize, words: &str) -> bool {
-    let is_of_name = |own: char| own.is_alphanumeric() || "_/-".contains(own);
+    let is_of_name = |letter: char| letter.is_alphanumeric() || "_/-".contains(letter);
     let before = line.get(..at).unwrap_or_default();
     let mut after = line.get(at + words.len()..).unwrap_or_default().chars();
-    let begins_word = words.starts_with(|own: char| own.is_ascii_alphabetic());
-    let ends_word = words.ends_with(|own: char| own.is_ascii_alphabetic());
+    let begins_word = words.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    let ends_word = words.ends_with(|letter: char| letter.is_ascii_alphabetic());
     let mut is_continued = || match after.next() {
         Some('.' | '=') => after.next().is_some_and(is_of_name),
         next => next.is_some_and(|next| "_/-".contains(next)),
     };
-    begins_word && before.ends_with(|own: char| is_of_name(own) || own == '.') || ends_word && is_continued()
+    begins_word && before.ends_with(|letter: char| is_of_name(letter) || letter == '.') || ends_word && is_continued()
 }
 
 /// Whether a number or a negation makes words harmless, such as in `0 failed` or `failed=0`.
@@ -117,7 +117,9 @@ fn is_counted(line: &str, at: usize, words: &str) -> bool {
     let before = line.get(..at).unwrap_or_default().trim_end();
     let after = line.get(at + words.len()..).unwrap_or_default();
     let is_none = any_of("0|no|not|without|never", |none| {
-        before.strip_suffix(none).is_some_and(|rest| !rest.ends_with(|own: char| own.is_alphanumeric() || own == '.'))
+        before
+            .strip_suffix(none)
+            .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '.'))
     });
     // Such as in `0 tests failed`.
     let is_zero = before.rsplit(' ').nth(1) == Some("0");
@@ -139,7 +141,7 @@ fn is_request(line: &str) -> bool {
 
 /// Whether a line only says that the program ends, or where to read more.
 pub(super) fn is_farewell(line: &str) -> bool {
-    let is_word = |text: &str| any_of("aborting|aborted|exiting|exit|failed", |own| own == text);
+    let is_word = |text: &str| any_of("aborting|aborted|exiting|exit|failed", |word| word == text);
     let line = line.trim().to_ascii_lowercase();
     let last = line.rsplit([']', ':', ' ']).next().unwrap_or_default().trim_end_matches('.');
     // `[ERROR] [MY-010119] [Server] Aborting`: no words of its own before it.
