@@ -9,8 +9,8 @@ use crate::{
     bounded::Turn,
     diagnosis::ContainerFinding,
     logs::{
-        Asker, ContainerInstance, LogPlan, LogPolicy, LogRead, LogRequest, Permit, QueueLimits, ReadResult, Redacted,
-        Redaction, StoreLimits, Tail, TailStore,
+        Asker, ContainerInstance, LogPolicy, LogRead, LogRequest, Permit, QueueLimits, ReadResult, Redacted, Redaction,
+        StoreLimits, Tail, TailStore,
     },
     pods::Pod,
 };
@@ -57,8 +57,8 @@ impl LogRequests {
         asker: &Asker,
     ) -> Option<Tail> {
         match LogRequest::plan(pod, container, policy) {
-            LogPlan::Unavailable(tail) => Some(tail),
-            LogPlan::Read(request) => self.store.get(&request, &asker.namespace),
+            Err(tail) => Some(tail),
+            Ok(request) => self.store.get(&request, &asker.namespace),
         }
     }
 
@@ -71,7 +71,7 @@ impl LogRequests {
         asker: &Asker,
         now: Instant,
     ) -> LogAnswer {
-        let LogPlan::Read(request) = LogRequest::plan(pod, container, policy) else { return LogAnswer::default() };
+        let Ok(request) = LogRequest::plan(pod, container, policy) else { return LogAnswer::default() };
         self.may_have_work = true;
         let answer = self.store.ask(&request, asker, now.into_std());
         LogAnswer { is_lacking: answer.is_lacking, due: answer.due.map(Instant::from_std) }

@@ -64,7 +64,7 @@ pub(super) struct Reading {
 }
 
 /// The part of a log that one policy shows. Objects with equal policies share it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TailEntry {
     pub(super) state: TailState,
     /// Whether the text is older than the stored end.
@@ -83,8 +83,9 @@ pub(super) struct TailEntry {
     pub(super) asked: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum TailState {
+    #[default]
     Wanted,
     Shown(Tail),
     /// Removed to make room for others; with the size that it had.
@@ -100,7 +101,7 @@ pub(super) struct TailKey {
 
 impl TailKey {
     pub(super) fn of(request: &LogRequest) -> Self {
-        Self { instance: request.instance.clone(), policy: Arc::clone(&request.policy) }
+        Self { instance: request.read.instance.clone(), policy: Arc::clone(&request.policy) }
     }
 }
 
@@ -204,20 +205,6 @@ impl Life {
 }
 
 impl TailEntry {
-    pub(super) fn new(message: Arc<str>) -> Self {
-        Self {
-            state: TailState::Wanted,
-            is_stale: false,
-            is_masking: false,
-            queued: Vec::new(),
-            waiting: HashSet::new(),
-            namespaces: Vec::new(),
-            delay: None,
-            message,
-            asked: 0,
-        }
-    }
-
     /// Whether there is nothing to do.
     pub(super) fn is_shown(&self) -> bool {
         !self.is_stale && !matches!(self.state, TailState::Wanted)

@@ -16,25 +16,17 @@ pub struct QueueLimits {
     pub waiting_per_namespace: usize,
 }
 
-/// Where a task waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The namespace of the object that asks.
-    pub(super) namespace: Arc<str>,
-    pub(super) node: Arc<str>,
-    pub(super) pod_namespace: Arc<str>,
-}
-
 #[derive(Debug)]
 pub(super) struct LogQueue<T> {
     limits: QueueLimits,
     tasks: FairQueue<T, OnNode>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct OnNode {
-    node: Arc<str>,
-    pod_namespace: Arc<str>,
+/// Where a task waits within the namespace of the object that asks: the node and the namespace of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct OnNode {
+    pub(super) node: Arc<str>,
+    pub(super) pod_namespace: Arc<str>,
 }
 
 impl Lane for OnNode {
@@ -50,20 +42,19 @@ impl<T> LogQueue<T> {
 
     /// Adds a task. If the queue is full, it returns a task that gets no place: one of the namespace with the most tasks,
     /// or this one.
-    pub(super) fn push(&mut self, place: &Place, task: T) -> Option<(Arc<str>, T)> {
-        let Place { namespace, node, pod_namespace } = place.clone();
-        let own = self.waiting_of(&namespace);
+    pub(super) fn push(&mut self, namespace: &Arc<str>, lane: OnNode, task: T) -> Option<(Arc<str>, T)> {
+        let own = self.waiting_of(namespace);
         if own >= self.limits.waiting_per_namespace {
-            return Some((namespace, task));
+            return Some((Arc::clone(namespace), task));
         }
         let mut displaced = None;
         if self.tasks.len() >= self.limits.waiting {
             let Some(longest) = self.tasks.longest().filter(|longest| self.waiting_of(longest) > own + 1) else {
-                return Some((namespace, task));
+                return Some((Arc::clone(namespace), task));
             };
             displaced = self.tasks.pop_last(&longest).map(|task| (longest, task));
         }
-        self.tasks.push(&namespace, OnNode { node, pod_namespace }, task);
+        self.tasks.push(namespace, lane, task);
         displaced
     }
 
@@ -79,7 +70,7 @@ impl<T> LogQueue<T> {
         }
         let most = (self.limits.running * 3 / 4).max(1);
         let admits = |namespace: &Arc<str>, running| running < most && is_eligible(namespace);
-        let (namespace, task, permit) = self.tasks.pop_if(admits, |place, _| allow(&place.node))?;
+        let (namespace, task, permit) = self.tasks.pop_if(admits, |lane, _| allow(&lane.node))?;
         self.tasks.charge(&namespace, 1);
         let turn = self.tasks.begin(&namespace);
         Some((namespace, task, permit, turn))
@@ -106,8 +97,9 @@ mod tests {
         QueueLimits { running, waiting, waiting_per_namespace }
     }
 
-    fn place(namespace: &str, node: &str, pod_namespace: &str) -> Place {
-        Place { namespace: namespace.into(), node: node.into(), pod_namespace: pod_namespace.into() }
+    /// Adds a task of a namespace that is about a pod on a node, in a namespace.
+    fn push(queue: &mut LogQueue<u32>, [namespace, node, pods]: [&str; 3], task: u32) -> Option<(Arc<str>, u32)> {
+        queue.push(&namespace.into(), OnNode { node: node.into(), pod_namespace: pods.into() }, task)
     }
 
     fn pop(queue: &mut LogQueue<u32>) -> Option<(u32, Turn)> {
@@ -122,15 +114,10 @@ mod tests {
     #[test]
     fn namespaces_nodes_and_pod_namespaces_take_turns() {
         let mut queue = LogQueue::new(limits(8, 100, 100));
-        for (task, (namespace, node, pods)) in (0..).zip([
-            ("a", "n", "x"),
-            ("a", "n", "x"),
-            ("a", "n", "y"),
-            ("a", "m", "x"),
-            ("b", "n", "x"),
-            ("b", "n", "x"),
-        ]) {
-            assert!(queue.push(&place(namespace, node, pods), task).is_none());
+        let places =
+            [["a", "n", "x"], ["a", "n", "x"], ["a", "n", "y"], ["a", "m", "x"], ["b", "n", "x"], ["b", "n", "x"]];
+        for (task, place) in (0..).zip(places) {
+            assert!(push(&mut queue, place, task).is_none());
         }
         assert_eq!(order(&mut queue), [0, 4, 3, 5, 2, 1]);
         assert_eq!(queue.waiting(), 0);
@@ -140,12 +127,12 @@ mod tests {
     fn one_namespace_leaves_a_quarter_to_others() {
         let mut queue = LogQueue::new(limits(8, 100, 100));
         for task in 0..20 {
-            queue.push(&place("a", "n", "x"), task);
+            push(&mut queue, ["a", "n", "x"], task);
         }
         let running: Vec<_> = std::iter::from_fn(|| pop(&mut queue)).collect();
         assert_eq!(running.len(), 6);
         for task in 20..40 {
-            queue.push(&place("b", "n", "x"), task);
+            push(&mut queue, ["b", "n", "x"], task);
         }
         let others: Vec<_> = std::iter::from_fn(|| pop(&mut queue)).collect();
         assert_eq!(others.len(), 2, "eight in all");
@@ -159,7 +146,7 @@ mod tests {
     fn skips_nodes_without_a_permit() {
         let mut queue = LogQueue::new(limits(8, 100, 100));
         for (task, node) in (0..).zip(["dead", "dead", "alive"]) {
-            queue.push(&place("a", node, "x"), task);
+            push(&mut queue, ["a", node, "x"], task);
         }
         let alive = queue.pop(|_| true, |node| (&**node == "alive").then_some(())).map(|(_, task, ..)| task);
         assert_eq!(alive, Some(2));
@@ -171,14 +158,14 @@ mod tests {
     fn a_full_queue_drops_tasks_of_the_namespace_with_the_most() {
         let mut queue = LogQueue::new(limits(8, 6, 5));
         for task in 0..5 {
-            assert!(queue.push(&place("a", "n", "x"), task).is_none());
+            assert!(push(&mut queue, ["a", "n", "x"], task).is_none());
         }
         let full = |dropped: Option<(Arc<str>, u32)>| dropped.map(|(namespace, task)| (namespace.to_string(), task));
-        assert_eq!(full(queue.push(&place("a", "n", "x"), 5)), Some(("a".to_owned(), 5)), "its own bound");
-        assert!(queue.push(&place("b", "n", "x"), 6).is_none());
-        assert_eq!(full(queue.push(&place("b", "n", "x"), 7)), Some(("a".to_owned(), 4)));
-        assert_eq!(full(queue.push(&place("c", "n", "x"), 8)), Some(("a".to_owned(), 3)));
-        assert_eq!(full(queue.push(&place("b", "n", "x"), 9)), Some(("b".to_owned(), 9)), "no one has more");
+        assert_eq!(full(push(&mut queue, ["a", "n", "x"], 5)), Some(("a".to_owned(), 5)), "its own bound");
+        assert!(push(&mut queue, ["b", "n", "x"], 6).is_none());
+        assert_eq!(full(push(&mut queue, ["b", "n", "x"], 7)), Some(("a".to_owned(), 4)));
+        assert_eq!(full(push(&mut queue, ["c", "n", "x"], 8)), Some(("a".to_owned(), 3)));
+        assert_eq!(full(push(&mut queue, ["b", "n", "x"], 9)), Some(("b".to_owned(), 9)), "no one has more");
         assert_eq!(queue.waiting(), 6);
     }
 
@@ -192,11 +179,11 @@ mod tests {
         ) {
             let mut queue = LogQueue::new(limits(1, 200, 150));
             for (node, pods) in hostile {
-                queue.push(&place("hostile", &node.to_string(), &pods.to_string()), u32::MAX);
+                push(&mut queue, ["hostile", &node.to_string(), &pods.to_string()], u32::MAX);
                 prop_assert!(queue.waiting() <= 150);
             }
             for task in 0..own {
-                let dropped = queue.push(&place("other", "n", "x"), task);
+                let dropped = push(&mut queue, ["other", "n", "x"], task);
                 prop_assert!(dropped.is_none_or(|(namespace, _)| &*namespace == "hostile"));
                 prop_assert!(queue.waiting() <= 200);
             }

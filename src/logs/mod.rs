@@ -25,5 +25,5 @@ pub use redact::MASK;
 pub(crate) use redact::prepare as prepare_redaction;
 pub(crate) use redact_patterns::MAX_BYTES_OF_OBJECT as MAX_PATTERN_BYTES;
 pub use redact_patterns::{Pattern, PatternError};
-pub use request::{Asker, ContainerInstance, InstanceId, LogPlan, LogRead, LogRequest};
+pub use request::{Asker, ContainerInstance, InstanceId, LogRead, LogRequest};
 pub use store::{LogAnswer, Redacted, Redaction, StoreLimits, TailStore};

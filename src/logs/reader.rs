@@ -105,7 +105,7 @@ impl LogReader {
 
     /// Reads the log of a request, as it is shown.
     pub(crate) async fn tail(&self, request: &LogRequest) -> Tail {
-        let mut tail = self.read(&request.read()).await.end.show(&request.policy, &request.termination_message);
+        let mut tail = self.read(&request.read).await.end.show(&request.policy, &request.termination_message);
         if tail.source == LogSource::Current {
             tail.source = request.source();
         }

@@ -44,16 +44,10 @@ pub enum InstanceId {
     },
 }
 
-/// A request to read one log.
+/// A log that a policy shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {
-    pub instance: ContainerInstance,
-    pub namespace: Arc<str>,
-    pub pod: Arc<str>,
-    /// The node whose kubelet serves the log.
-    pub node: Arc<str>,
-    /// Whether to read the log of the instance before the present one.
-    pub previous: bool,
+    pub read: LogRead,
     /// Whether the next instance is already running.
     pub started_again: bool,
     /// The instance's termination message from the pod's status; may be empty.
@@ -67,29 +61,24 @@ pub struct LogRead {
     pub instance: ContainerInstance,
     pub namespace: Arc<str>,
     pub pod: Arc<str>,
+    /// The node whose kubelet serves the log.
     pub node: Arc<str>,
+    /// Whether to read the log of the instance before the present one.
     pub previous: bool,
     pub need: Need,
 }
 
-/// How to get the log that explains a container's trouble.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogPlan {
-    /// Read it from the kubelet.
-    Read(LogRequest),
-    /// No log exists, so the kubelet is not asked. The tail contains the reason.
-    Unavailable(Tail),
-}
-
 impl LogRequest {
-    /// Chooses the log that explains a finding.
-    #[must_use]
-    pub fn plan(pod: &Pod, finding: &ContainerFinding, policy: &Arc<LogPolicy>) -> LogPlan {
+    /// The log that explains a finding.
+    ///
+    /// # Errors
+    /// If no log exists, so that the kubelet is not asked. The tail contains the reason.
+    pub fn plan(pod: &Pod, finding: &ContainerFinding, policy: &Arc<LogPolicy>) -> Result<Self, Tail> {
         if finding.log == LogChoice::NeverStarted {
-            return LogPlan::Unavailable(Tail::unavailable("the container never started"));
+            return Err(Tail::unavailable("the container never started"));
         }
         if pod.node.is_empty() {
-            return LogPlan::Unavailable(Tail::unavailable("the pod is not scheduled to a node"));
+            return Err(Tail::unavailable("the pod is not scheduled to a node"));
         }
         let previous = finding.log == LogChoice::Previous;
         // `last_termination` describes the requested instance, unless that instance is still running.
@@ -102,35 +91,26 @@ impl LogRequest {
             None if previous => InstanceId::Lost { finished: None, restarts: finding.restarts },
             None => InstanceId::Running(finding.restarts),
         };
-        LogPlan::Read(Self {
+        let read = LogRead {
             instance: ContainerInstance { uid: pod.uid, container: finding.name.as_str().into(), id },
             namespace: pod.namespace.as_str().into(),
             pod: pod.name.as_str().into(),
             node: pod.node.as_str().into(),
             previous,
+            need: Need::of(policy),
+        };
+        Ok(Self {
+            read,
             started_again: previous && finding.state == ContainerStateName::Running,
             termination_message: end.map_or("", |end| end.message.as_str()).into(),
             policy: Arc::clone(policy),
         })
     }
 
-    /// How to read the log.
-    #[must_use]
-    pub fn read(&self) -> LogRead {
-        LogRead {
-            instance: self.instance.clone(),
-            namespace: Arc::clone(&self.namespace),
-            pod: Arc::clone(&self.pod),
-            node: Arc::clone(&self.node),
-            previous: self.previous,
-            need: Need::of(&self.policy),
-        }
-    }
-
     /// The `logSource` of a log that was read for this request.
     #[must_use]
     pub(crate) fn source(&self) -> LogSource {
-        if self.previous { LogSource::Previous } else { LogSource::Current }
+        if self.read.previous { LogSource::Previous } else { LogSource::Current }
     }
 }
 
@@ -157,7 +137,7 @@ mod tests {
         Some(Terminated { container_id: id.into(), message: "out of cheese".into(), ..Terminated::default() })
     }
 
-    fn plan(finding: &ContainerFinding) -> LogPlan {
+    fn plan(finding: &ContainerFinding) -> Result<LogRequest, Tail> {
         let pod = Pod {
             uid: Uid::from(7),
             namespace: "shop".into(),
@@ -170,10 +150,7 @@ mod tests {
     }
 
     fn read(finding: &ContainerFinding) -> LogRequest {
-        match plan(finding) {
-            LogPlan::Read(request) => request,
-            LogPlan::Unavailable(tail) => panic!("{tail:?}"),
-        }
+        plan(finding).unwrap()
     }
 
     use ContainerStateName::{Running, Terminated as Ended, Waiting};
@@ -183,13 +160,13 @@ mod tests {
         let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
         let waiting = read(&finding(LogChoice::Previous, Waiting, 3, end("containerd://a")));
         let again = read(&finding(LogChoice::Previous, Running, 4, end("containerd://a")));
-        assert!(ended.instance == waiting.instance && waiting.instance == again.instance);
-        assert_eq!((ended.previous, waiting.previous, again.previous), (false, true, true));
+        assert!(ended.read.instance == waiting.read.instance && waiting.read.instance == again.read.instance);
+        assert_eq!((ended.read.previous, waiting.read.previous, again.read.previous), (false, true, true));
         assert_eq!(ended.source(), LogSource::Current);
         assert_eq!(again.source(), LogSource::Previous);
 
         let next = read(&finding(LogChoice::Previous, Waiting, 4, end("containerd://b")));
-        assert_ne!(next.instance, again.instance);
+        assert_ne!(next.read.instance, again.read.instance);
     }
 
     #[test]
@@ -197,16 +174,17 @@ mod tests {
         let at = |second| {
             let finished = Timestamp::from_second(second).ok();
             read(&finding(LogChoice::Previous, Waiting, 3, Some(Terminated { finished, ..Terminated::default() })))
+                .read
                 .instance
         };
         assert!(at(1) == at(1) && at(1) != at(2));
-        assert_ne!(read(&finding(LogChoice::Previous, Waiting, 3, None)).instance, at(1));
+        assert_ne!(read(&finding(LogChoice::Previous, Waiting, 3, None)).read.instance, at(1));
     }
 
     #[test]
     fn a_running_instance_ignores_the_end_of_the_previous_one() {
         let running = read(&finding(LogChoice::Current, Running, 3, end("containerd://a")));
-        assert_eq!(running.instance.id, InstanceId::Running(3));
+        assert_eq!(running.read.instance.id, InstanceId::Running(3));
         assert_eq!(&*running.termination_message, "");
         let ended = read(&finding(LogChoice::Current, Ended, 3, end("containerd://a")));
         assert_eq!(&*ended.termination_message, "out of cheese");
@@ -215,10 +193,10 @@ mod tests {
     #[test]
     fn asks_no_kubelet_when_no_log_exists() {
         let never = plan(&finding(LogChoice::NeverStarted, Waiting, 0, None));
-        assert_eq!(never, LogPlan::Unavailable(Tail::unavailable("the container never started")));
+        assert_eq!(never, Err(Tail::unavailable("the container never started")));
         let policy = LogPolicy { tail_lines: 20, max_bytes: 4096, redact: true, redact_patterns: Vec::new() };
         let nowhere =
             LogRequest::plan(&Pod::default(), &finding(LogChoice::Current, Running, 0, None), &Arc::new(policy));
-        assert_eq!(nowhere, LogPlan::Unavailable(Tail::unavailable("the pod is not scheduled to a node")));
+        assert_eq!(nowhere, Err(Tail::unavailable("the pod is not scheduled to a node")));
     }
 }

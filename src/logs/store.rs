@@ -20,7 +20,7 @@ use super::{
     Asker, ContainerInstance, LogEnd, LogRead, LogRequest, ReadResult, Tail,
     life::{Life, OVERHEAD, TailEntry, TailKey, TailState},
     log_end::Need,
-    log_queue::{LogQueue, Place, QueueLimits},
+    log_queue::{LogQueue, OnNode, QueueLimits},
 };
 use crate::{
     api::{LogSource, NamespacedName},
@@ -105,7 +105,7 @@ impl TailStore {
     /// source is the request's: an instance that was the present one when its log was read may be the previous one by now.
     #[must_use]
     pub fn get(&self, request: &LogRequest, namespace: &Arc<str>) -> Option<Tail> {
-        let Some(tail) = self.lives.get(&request.instance).and_then(|life| life.tails.get(&request.policy)) else {
+        let Some(tail) = self.lives.get(&request.read.instance).and_then(|life| life.tails.get(&request.policy)) else {
             return (!self.tails.has_place(namespace)).then(|| Tail::unavailable(EVICTED));
         };
         match &tail.state {
@@ -124,23 +124,24 @@ impl TailStore {
     /// Asks for a log on behalf of an object. Call this whenever a status shows the log.
     pub fn ask(&mut self, request: &LogRequest, asker: &Asker, now: Instant) -> LogAnswer {
         let (key, namespace) = (TailKey::of(request), &asker.namespace);
-        let is_known = self.lives.get(&request.instance).is_some_and(|life| life.tails.contains_key(&request.policy));
+        let is_known =
+            self.lives.get(&request.read.instance).is_some_and(|life| life.tails.contains_key(&request.policy));
         if !is_known && !self.tails.has_place(namespace) {
             return LogAnswer::default();
         }
-        let life = self.lives.entry(request.instance.clone()).or_insert_with(|| Life::new(request.read()));
-        life.target = request.read();
+        let life = self.lives.entry(request.read.instance.clone()).or_insert_with(|| Life::new(request.read.clone()));
+        life.target = request.read.clone();
         if life.forget_if_doubtful(request, now) {
-            self.ends.remove(&request.instance);
+            self.ends.remove(&request.read.instance);
         }
         let tail = life
             .tails
             .entry(Arc::clone(&request.policy))
-            .or_insert_with(|| TailEntry::new(Arc::clone(&request.termination_message)));
+            .or_insert_with(|| TailEntry { message: Arc::clone(&request.termination_message), ..TailEntry::default() });
         tail.asked = self.epoch;
         // An end that is no longer needed goes before one that is not redacted yet.
         if !tail.is_shown() {
-            self.ends.touch(&request.instance, namespace);
+            self.ends.touch(&request.read.instance, namespace);
         }
         if is_known {
             self.tails.touch(&key, namespace);
@@ -198,14 +199,13 @@ impl TailStore {
             return true;
         }
         life.queued.push(Arc::clone(namespace));
-        let place = Place {
-            namespace: Arc::clone(namespace),
-            node: Arc::clone(&life.target.node),
-            pod_namespace: Arc::clone(&life.target.namespace),
+        let LogRead { node, namespace: pod_namespace, .. } = life.target.clone();
+        let Some((loser, displaced)) = self.reads.push(namespace, OnNode { node, pod_namespace }, instance.clone())
+        else {
+            return true;
         };
-        let Some((loser, displaced)) = self.reads.push(&place, instance.clone()) else { return true };
         if let Some(life) = self.lives.get_mut(&displaced) {
-            life.queued.retain(|own| *own != loser);
+            life.queued.retain(|waiting| *waiting != loser);
             if life.queued.is_empty() && life.reading.is_none() {
                 life.tails.values_mut().for_each(|tail| tail.delay = Some(QUEUE_FULL));
             }
@@ -224,7 +224,7 @@ impl TailStore {
             let (namespace, instance, permit, turn) =
                 self.reads.pop(|namespace| redactions.waiting_of(namespace) < MAX_BACKLOG, &mut allow)?;
             let Some(life) = self.lives.get_mut(&instance) else { continue };
-            life.queued.retain(|own| *own != namespace);
+            life.queued.retain(|waiting| *waiting != namespace);
             if let Some(read) = life.begin(namespace, now) {
                 return Some((read, permit, turn));
             }

@@ -10,8 +10,8 @@ use orchestr::{
     api::{ContainerKind, ContainerStateName, LogSource, NamespacedName},
     diagnosis::{ContainerFinding, LogChoice},
     logs::{
-        Asker, ContainerInstance, InstanceId, LogPlan, LogPolicy, LogReader, LogRequest, MASK, ReadLimits, StoreLimits,
-        Tail, TailStore,
+        Asker, ContainerInstance, InstanceId, LogPolicy, LogRead, LogReader, LogRequest, MASK, Need, ReadLimits,
+        StoreLimits, Tail, TailStore,
     },
     pods::{Pod as SlimPod, Terminated, Uid},
 };
@@ -57,20 +57,22 @@ impl Place {
     }
 
     fn request(&self, pod: &str, previous: bool, message: &str) -> LogRequest {
-        LogRequest {
-            instance: ContainerInstance {
-                uid: Uid::from(1),
-                container: "app".into(),
-                id: InstanceId::Ended("containerd://a".into()),
-            },
+        let (policy, container) = (policy(20, 4096), "app".into());
+        let id = InstanceId::Ended("containerd://a".into());
+        let read = LogRead {
+            instance: ContainerInstance { uid: Uid::from(1), container, id },
             namespace: self.namespace.as_str().into(),
             pod: pod.into(),
             node: self.node.as_str().into(),
             previous,
-            started_again: false,
-            termination_message: message.into(),
-            policy: policy(20, 4096),
-        }
+            need: Need::of(&policy),
+        };
+        LogRequest { read, started_again: false, termination_message: message.into(), policy }
+    }
+
+    fn request_on(&self, node: &str, pod: &str) -> LogRequest {
+        let request = self.request(pod, false, "");
+        LogRequest { read: LogRead { node: node.into(), ..request.read }, ..request }
     }
 }
 
@@ -85,9 +87,9 @@ struct Shown {
 }
 
 async fn read(reader: &LogReader, request: &LogRequest) -> Shown {
-    let result = reader.read(&request.read()).await;
+    let result = reader.read(&request.read).await;
     let mut tail = result.end.show(&request.policy, &request.termination_message);
-    if tail.source == LogSource::Current && request.previous {
+    if tail.source == LogSource::Current && request.read.previous {
         tail.source = LogSource::Previous;
     }
     Shown { tail, retry: result.retry }
@@ -296,7 +298,7 @@ async fn reports_errors_of_the_api_server() {
     let place = Place::new("logs-refused").await;
     let reader = place.reader(patient());
     let note = async |reader: &LogReader, pod: &str, node: &str| {
-        let request = LogRequest { node: node.into(), ..place.request(pod, false, "") };
+        let request = place.request_on(node, pod);
         let Shown { tail, .. } = read(reader, &request).await;
         assert_eq!((tail.source, tail.text.as_str()), (LogSource::Unavailable, ""));
         tail.note
@@ -322,7 +324,7 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
     let other = Kubelet::start(place.plane, "logs-healthy").await.unwrap();
     place.pod("healthy", "logs-healthy").await;
     other.script(&place.namespace, "healthy", "app", false, Answer::text("fine\n"));
-    let healthy = LogRequest { node: "logs-healthy".into(), ..place.request("healthy", false, "") };
+    let healthy = place.request_on("logs-healthy", "healthy");
 
     let mut pods = tokio::task::JoinSet::new();
     let reader = place.reader(patient());
@@ -341,8 +343,7 @@ async fn a_hanging_kubelet_delays_only_its_own_pods() {
     // Each pod is on its own node, so only the total limit applies.
     let reader = place.reader(patient());
     for pod in 0..50 {
-        let request =
-            LogRequest { node: format!("node-{pod}").into(), ..place.request(&format!("pod-{pod}"), false, "") };
+        let request = place.request_on(&format!("node-{pod}"), &format!("pod-{pod}"));
         let reader = reader.clone();
         pods.spawn(async move { read(&reader, &request).await });
     }
@@ -393,7 +394,7 @@ async fn reads_a_log_once_per_container_instance() {
             last_termination: Some(Terminated { container_id: id.into(), ..Terminated::default() }),
             log,
         };
-        let LogPlan::Read(request) = LogRequest::plan(&pod, &finding, &policy) else { panic!("{finding:?}") };
+        let Ok(request) = LogRequest::plan(&pod, &finding, &policy) else { panic!("{finding:?}") };
         let now = start + Duration::from_mins(minutes);
         store.ask(&request, &asker, now);
         while let Some((read, (), _turn)) = store.next_read(now, |_| Some(())) {

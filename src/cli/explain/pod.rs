@@ -14,7 +14,7 @@ use crate::{
     cli::live::ClusterView,
     diagnosis::{ContainerFinding, Finding, Health, Thresholds, assess, kubectl_status, owner},
     facts::{self, Answer, Question},
-    logs::{LogPlan, LogReader, LogRequest, ReadLimits, Tail},
+    logs::{LogReader, LogRequest, ReadLimits, Tail},
     pods::Pod,
     render::safe::{clean, printable},
     report::{PodFinding, in_full},
@@ -214,8 +214,8 @@ async fn logs(reader: &Reader<'_>, pod: &Pod, finding: &Finding) -> HashMap<ArcS
 
 async fn log(reader: &Reader<'_>, logs: &LogReader, pod: &Pod, container: &ContainerFinding) -> Tail {
     let request = match LogRequest::plan(pod, container, &reader.log_policy) {
-        LogPlan::Unavailable(tail) => return tail,
-        LogPlan::Read(request) => request,
+        Err(tail) => return tail,
+        Ok(request) => request,
     };
     let what = format!("the log of {}", clean(&container.name));
     let (_permit, within) = match reader.begin().await {

@@ -20,7 +20,7 @@ use crate::{
     api::LogSource,
     cli::connect::Cluster,
     diagnosis::{ContainerFinding, Finding, Health},
-    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
+    logs::{LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
     pods::{Pod, Uid},
 };
 
@@ -67,8 +67,8 @@ pub(super) async fn read(cluster: &Cluster, collector: &Collector, within: Durat
     for (pod, finding) in by_turns(&collector.problems) {
         for container in &finding.containers {
             match LogRequest::plan(pod, container, &policy) {
-                LogPlan::Unavailable(tail) => logs.set(pod, container, tail),
-                LogPlan::Read(request) => wanted.push((pod, container, request)),
+                Err(tail) => logs.set(pod, container, tail),
+                Ok(request) => wanted.push((pod, container, request)),
             }
         }
     }
@@ -128,7 +128,7 @@ enum Restarted {
     /// The pod could not be read.
     Unknown,
     /// Another log explains the problem now.
-    Yes(LogPlan, i32),
+    Yes(Result<LogRequest, Tail>, i32),
 }
 
 impl Read<'_> {
@@ -148,16 +148,18 @@ impl Read<'_> {
                     tail.note += &format!("{separator}it may be that of another run: the pod could not be read again");
                     return tail;
                 }
-                Restarted::Yes(LogPlan::Unavailable(tail), _) => return tail,
-                Restarted::Yes(LogPlan::Read(next), count) => (request, restarts) = (next, count),
+                Restarted::Yes(Err(tail), _) => return tail,
+                Restarted::Yes(Ok(next), count) => (request, restarts) = (next, count),
             }
         }
         Tail::unavailable("the container was restarted each time while its log was read")
     }
 
     async fn restarted(&self, request: &LogRequest, restarts: i32) -> Restarted {
-        let path = ApiPod::url_path(&(), Some(&request.namespace));
-        let Ok(get) = Request::new(path).get(&request.pod, &GetParams::default()) else { return Restarted::Unknown };
+        let path = ApiPod::url_path(&(), Some(&request.read.namespace));
+        let Ok(get) = Request::new(path).get(&request.read.pod, &GetParams::default()) else {
+            return Restarted::Unknown;
+        };
         let text = match timeout(POD_TIMEOUT, self.cluster.client.request_text(get)).await {
             Ok(Ok(text)) => text,
             // The log is that of the pod until it was deleted.
@@ -165,11 +167,11 @@ impl Read<'_> {
             _ => return Restarted::Unknown,
         };
         let Ok(mut pod) = serde_json::from_str::<Pod>(&text) else { return Restarted::Unknown };
-        let gone = |note| Restarted::Yes(LogPlan::Unavailable(Tail::unavailable(note)), 0);
-        if pod.uid != request.instance.uid {
+        let gone = |note| Restarted::Yes(Err(Tail::unavailable(note)), 0);
+        if pod.uid != request.read.instance.uid {
             return gone("the pod was replaced while its log was read");
         }
-        let name = &*request.instance.container;
+        let name = &*request.read.instance.container;
         let mut statuses = pod.init_statuses.iter().chain(&pod.statuses);
         if statuses.any(|status| status.name == *name && status.restarts == restarts) {
             return Restarted::No;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     api::{Incident, PodProblem},
     diagnosis::ContainerFinding,
-    logs::{LogPlan, LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
+    logs::{LogPolicy, LogReader, LogRequest, ReadLimits, Tail},
     pods::Pod,
     render::safe::clean,
     report::{PodFinding, in_full},
@@ -37,7 +37,7 @@ impl Logs {
         let Trouble { pod, finding, .. } = trouble;
         let own = finding.containers.iter().find(|container| container.name == finding.container.as_str());
         let container = own.or(finding.containers.first())?;
-        let LogPlan::Read(request) = LogRequest::plan(pod, container, &self.policy) else { return None };
+        let Ok(request) = LogRequest::plan(pod, container, &self.policy) else { return None };
         let tail = timeout_at(self.deadline, self.reader.tail(&request)).await;
         Some((container.name.clone(), tail.unwrap_or_else(|_| Tail::unavailable(LATE))))
     }

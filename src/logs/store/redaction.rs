@@ -6,7 +6,7 @@ use super::{
     super::{
         LogEnd, Tail,
         life::{TailKey, TailState},
-        log_queue::Place,
+        log_queue::OnNode,
     },
     TailStore,
 };
@@ -56,11 +56,11 @@ impl TailStore {
             return true;
         }
         tail.queued.push(Arc::clone(namespace));
-        let anywhere: Arc<str> = Arc::default();
-        let place = Place { namespace: Arc::clone(namespace), node: Arc::clone(&anywhere), pod_namespace: anywhere };
-        let Some((loser, displaced)) = self.redactions.push(&place, key.clone()) else { return true };
+        let Some((loser, displaced)) = self.redactions.push(namespace, OnNode::default(), key.clone()) else {
+            return true;
+        };
         if let Some(tail) = self.tail_mut(&displaced) {
-            tail.queued.retain(|own| *own != loser);
+            tail.queued.retain(|waiting| *waiting != loser);
         }
         loser != *namespace
     }
@@ -71,7 +71,7 @@ impl TailStore {
             let (namespace, key, (), turn) = self.redactions.pop(|_| true, |_| Some(()))?;
             let Some(life) = self.lives.get_mut(&key.instance) else { continue };
             let Some(tail) = life.tails.get_mut(&key.policy) else { continue };
-            tail.queued.retain(|own| *own != namespace);
+            tail.queued.retain(|waiting| *waiting != namespace);
             if tail.is_masking || tail.is_shown() {
                 continue;
             }

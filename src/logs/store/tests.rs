@@ -16,20 +16,20 @@ pub(super) fn policy(tail_lines: u32, max_bytes: u32) -> Arc<LogPolicy> {
 }
 
 pub(super) fn request_for(pod: u128, restarts: i32, policy: &Arc<LogPolicy>) -> LogRequest {
-    LogRequest {
+    let read = LogRead {
         instance: ContainerInstance { uid: Uid::from(pod), container: "app".into(), id: InstanceId::Running(restarts) },
         namespace: "shop".into(),
         pod: "cart".into(),
         node: "n".into(),
         previous: false,
-        started_again: false,
-        termination_message: "".into(),
-        policy: Arc::clone(policy),
-    }
+        need: Need::of(policy),
+    };
+    LogRequest { read, started_again: false, termination_message: "".into(), policy: Arc::clone(policy) }
 }
 
 fn request(restarts: i32, tail_lines: u32, previous: bool) -> LogRequest {
-    LogRequest { previous, ..request_for(1, restarts, &policy(tail_lines, 4096)) }
+    let request = request_for(1, restarts, &policy(tail_lines, 4096));
+    LogRequest { read: LogRead { previous, ..request.read }, ..request }
 }
 
 /// The result of a read that was cut if the log is longer than needed.
