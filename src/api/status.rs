@@ -10,7 +10,7 @@ use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, len
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct OrchestrStatus {
     /// The generation of the spec that this status is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,16 +24,13 @@ pub struct OrchestrStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check_time: Option<Time>,
     /// How many pods the object selects.
-    #[serde(default)]
     pub watched_pods: i64,
     /// How many of these pods have a problem, including those that the list omits.
-    #[serde(default)]
     pub problematic_pod_count: i64,
     /// How many pods should exist but do not, because their controllers cannot create them.
     #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub missing_pods: i64,
     /// How many pods have a problem that is not reported because of `ignoreReasons` or the annotation kopf.dev/ignore.
-    #[serde(default)]
     pub ignored_pods: i64,
     /// The most frequent reason of the problems.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -42,10 +39,8 @@ pub struct OrchestrStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_cause: Option<Cause>,
     /// How many pods `problematicPods` omits.
-    #[serde(default)]
     pub omitted_pods: i64,
     /// How many incidents `incidents` omits.
-    #[serde(default)]
     pub omitted_incidents: i64,
     /// Causes that several incidents have in common, such as a node. Those that explain most pods come first.
     #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]

@@ -198,6 +198,35 @@ fn the_startup_probe_kills_only_before_it_has_passed() {
     assert_eq!(cause(&killed(90), both), Cause::LivenessProbe, "the later failures decide");
 }
 
+/// Each with the first and the last failure in seconds before the end, and their number.
+#[test]
+fn failures_of_earlier_instances_prove_no_kill() {
+    for (exit_code, ran, restarts, probed, [first, last], count, expected) in [
+        (137, 7200, 1, "Liveness", [50, 30], 3, Cause::LivenessProbe),
+        (143, 7200, 1, "Liveness", [22, 2], 3, Cause::LivenessProbe),
+        (137, 60, 1, "Startup", [50, 30], 3, Cause::StartupProbe),
+        (137, 7200, 1, "Liveness", [40, 30], 2, Cause::Signal),
+        (137, 7200, 1, "Liveness", [3620, 3600], 3, Cause::Signal),
+        (137, 7200, 1, "Readiness", [50, 30], 3, Cause::Signal),
+        // The probe killed the first instance after three failures, and failed once in the second.
+        (143, 7200, 2, "Liveness", [9000, 50], 4, Cause::Signal),
+        (143, 7200, 2, "Liveness", [9000, 5], 4, Cause::Signal),
+        (137, 7200, 2, "Liveness", [9000, 50], 4, Cause::Signal),
+        // It failed often enough to kill both.
+        (143, 7200, 2, "Liveness", [9000, 20], 6, Cause::LivenessProbe),
+        (137, 7200, 2, "Liveness", [9000, 40], 6, Cause::LivenessProbe),
+        // Each instance ends as soon as the probe can kill it, although the kubelet no longer sends all events.
+        (137, 62, 14, "Liveness", [1300, 40], 11, Cause::LivenessProbe),
+    ] {
+        let spec = ContainerSpec { liveness_probe: probe(10, 3), startup_probe: probe(10, 3), ..app() };
+        let mut pod = restarted(spec, run(exit_code, "Error", ran));
+        pod.statuses[0].restarts = restarts;
+        pod.termination_grace = Some(30);
+        let events = vec![unhealthy(probed, count, ran - first, ran - last)];
+        assert_eq!(cause(&pod, events), expected, "{exit_code} {ran} {restarts} {probed} {first}–{last} {count}");
+    }
+}
+
 #[test]
 fn explains_out_of_memory() {
     let limited = ContainerSpec { memory_limit: "512Mi".into(), ..app() };
