@@ -22,8 +22,9 @@ const SHORT: usize = 1024;
 const LONG: usize = 8 * 1024;
 /// Shorter texts take less time to mask than to look up, unless there are patterns.
 const WORTHWHILE: usize = 512;
-/// What a remembered line takes beside its text, in bytes.
-const ENTRY_BYTES: usize = 192;
+/// What a line counts beside its text for a report, and what it takes in memory, in bytes.
+const ENTRY_BYTES: usize = 96;
+const MEMORY_BYTES: usize = 256;
 /// How many bytes of lines one report may use: its share of those of all, within these limits. A status has 256 KiB.
 const LEAST_BYTES: usize = 8 * 1024;
 const MOST_BYTES: usize = 128 * 1024;
@@ -221,7 +222,7 @@ struct Remembered {
     report: u64,
 }
 
-/// The size of a remembered line.
+/// What a line counts for a report.
 fn size(length: usize) -> usize {
     length + ENTRY_BYTES
 }
@@ -255,7 +256,7 @@ impl MaskedLines {
 
     /// Remembers a line for the objects of a namespace.
     pub(crate) fn insert(&mut self, namespace: &str, MaskedText { key, line, is_cut }: MaskedText) {
-        let bytes = size(line.len());
+        let bytes = line.len() + MEMORY_BYTES;
         self.lines.insert(key, Remembered { line, is_cut, report: self.report }, bytes, namespace);
         while let Some(oldest) = self.lines.excess() {
             self.lines.remove(&oldest);
