@@ -79,14 +79,7 @@ pub(super) fn mask_line(text: &str, credentials: bool, patterns: &[Pattern]) -> 
     let from = if cut { shown_start(&text, mark) } else { 0 };
     let found = redact_patterns::find(patterns, &text);
     let masked = Mask { credentials, patterns: &found.ranges, cut }.apply(&text, from);
-    let mut line = String::with_capacity(masked.len());
-    for word in masked.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    (line, found.is_cut)
+    (masked.split_whitespace().collect::<Vec<_>>().join(" "), found.is_cut)
 }
 
 /// The text with line breaks before the marks of cuts, which end it or a part of its sentence: a rule may need the end of a
