@@ -89,6 +89,11 @@ const PROGRAMS: &[(&str, &[Place])] = &[
 /// The most of a command that is examined, in bytes.
 const MAX_COMMAND: usize = 512;
 
+/// How many bytes of commands are examined before a position. Only texts in which commands overlap have more: `az <az <az <`.
+pub(super) fn most_examined(at: usize) -> usize {
+    16 * 1024 + at * 3 / 2
+}
+
 pub(super) fn programs() -> impl Iterator<Item = (&'static str, usize)> {
     let indexed = PROGRAMS.iter().enumerate();
     indexed.flat_map(|(index, (names, _))| names.split_whitespace().map(move |name| (name, index)))
@@ -100,18 +105,18 @@ static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
     names
 });
 
-/// The secrets among the arguments of the program whose name is at a range.
-pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut Vec<Range<usize>>) {
+/// Whether the name of a program at a range begins a command.
+pub(super) fn is_command(text: &str, name: &Range<usize>) -> bool {
     let bytes = text.as_bytes();
-    let Some((_, places)) = PROGRAMS.get(program) else { return };
-    let found = text.get(name.clone()).unwrap_or_default();
-    let is_program = is_at(bytes, name.end, BLANK | QUOTE)
+    is_at(bytes, name.end, BLANK | QUOTE)
         && starts_word(bytes, name.start)
         && !is_at(bytes, name.start.wrapping_sub(1), class(b"--..::=="))
-        && !has(found, UPPER);
-    if !is_program {
-        return;
-    }
+        && !has(text.get(name.clone()).unwrap_or_default(), UPPER)
+}
+
+/// The secrets among the arguments of the program whose name is at a range. Returns how many bytes were examined.
+pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut Vec<Range<usize>>) -> usize {
+    let places = PROGRAMS.get(program).map_or(&[][..], |(_, places)| places);
     let words = arguments(text, &name);
     let word = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
     let has = |wanted: &str| words.iter().any(|range| word(range) == wanted);
@@ -132,7 +137,7 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
         let next = words.get(index + 1);
         let after = words.get(index + 1..).unwrap_or_default();
         let argument = |place: usize| after.iter().filter(|range| !word(range).starts_with('-')).nth(place - 1);
-        for place in *places {
+        for place in places {
             match *place {
                 Attached(name) | Either(name) if option.len() > name.len() && option.starts_with(name) => {
                     push(unquoted(text, range.start + name.len()..range.end), false);
@@ -174,6 +179,7 @@ pub(super) fn find(text: &str, name: Range<usize>, program: usize, ranges: &mut 
             }
         }
     }
+    words.last().map_or(0, |word| word.end - name.end)
 }
 
 /// Whether several short options are written as one, with this one among them: `-sSu`.

@@ -111,7 +111,7 @@ pub(super) static PHRASES: [Phrase; 51] = [
     Phrase("identified ", any_place, after(r"(?:with [^ \n]+ +)?(?:by|as) (?:password )?{quoted}", any)),
     Phrase("insert into ", any_place, Function(inserted)),
     // Logs of wget, Redis and PuTTY
-    Phrase("stored cookie ", any_place, after(r"[^\n]{0,1024}? ([^ \n]+)$", any)),
+    Phrase("stored cookie ", any_place, after(r"[^\n]{0,256}? ([^ \n]+)$", any)),
     Phrase("\"AUTH\" \"", any_place, after(r#"(?:[^"\n]*" ")?([^"\n]+)""#, any)),
     Phrase("AUTH ", is_redis_command, after(r#"(?:default )?{value}["']?$"#, is_secret_like)),
     Phrase("USER ", is_redis_command, after(r"[^ \n]+ +on [^\n>]{0,128}>{value}", any)),
@@ -151,6 +151,11 @@ impl Phrase {
     /// Whether the phrase may begin here.
     pub(super) fn begins(&self, found: &Found<'_>) -> bool {
         self.1(found)
+    }
+
+    /// Whether the word before the needle is examined, which takes longer than to read on.
+    pub(super) fn reads_back(&self) -> bool {
+        matches!(self.2, Before(..))
     }
 
     /// The value of the phrase, if there is one. `searched` is where the needle must be searched again.

@@ -72,6 +72,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
     let mut tokens_end = 0;
     let mut key_types_end = 0;
     let (mut examined, mut last_examined, mut masked_end) = (0, 0, 0);
+    let (mut command_bytes, mut commands_end) = (0, 0);
     for needle in rules.needles.find_overlapping_iter(text) {
         let range = needle.range();
         for &rule in rules.rules.get(needle.pattern().as_usize()).into_iter().flatten() {
@@ -86,7 +87,14 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
                     let found = ranges.get(count..).unwrap_or_default();
                     tokens_end = found.iter().map(|token| token.end).fold(tokens_end, usize::max);
                 }
-                Rule::Program(program) => commands::find(text, range.clone(), program, ranges),
+                Rule::Program(program) if range.start >= commands_end && commands::is_command(text, &range) => {
+                    if command_bytes > commands::most_examined(range.start) {
+                        commands_end = range.end + length(text.as_bytes(), range.end, |_| false);
+                        ranges.push(range.end..commands_end);
+                    } else {
+                        command_bytes += commands::find(text, range.clone(), program, ranges);
+                    }
+                }
                 Rule::Phrase(phrase) if range.start >= masked_end => {
                     let (Some(phrase), Some(searched)) = (PHRASES.get(phrase), searched.get_mut(phrase)) else {
                         continue;
@@ -95,7 +103,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
                     if range.start < *searched || !phrase.begins(&found) {
                         continue;
                     }
-                    if found.is_in_sentence() && last_examined < range.end {
+                    if (found.is_in_sentence() || phrase.reads_back()) && last_examined < range.end {
                         examined += 1;
                         last_examined = range.end;
                     }
@@ -109,7 +117,7 @@ pub(super) fn find(text: &str, ranges: &mut Vec<Range<usize>>) {
                 Rule::KeyType if range.start >= key_types_end => {
                     key_types_end = private_keys::find_in_web_key(text, range.start, key_types_end, ranges);
                 }
-                Rule::Token(..) | Rule::Phrase(_) | Rule::KeyType => {}
+                Rule::Token(..) | Rule::Program(_) | Rule::Phrase(_) | Rule::KeyType => {}
             }
         }
     }

@@ -69,7 +69,9 @@ impl Shape {
             Some(run) => run.length_before(bytes.get(..found.start).unwrap_or_default()),
             None => starts_word(bytes, found.start).then_some(0),
         };
-        let (Some(head), Some(end)) = (head, self.end(bytes, found.end, prefix)) else { return };
+        // A long run of a letter contains a prefix at each byte, but begins only one word.
+        let Some(head) = head else { return };
+        let Some(end) = self.end(bytes, found.end, prefix) else { return };
         let start = found.start - head;
         let token = text.get(start..end).unwrap_or_default();
         if (prefix == "eyJ" && is_other_json(token)) || (!self.keeps_prefix && is_file(text, start..end)) {
