@@ -260,7 +260,7 @@ async fn is_caller(client: &Client, account: &NamespacedName) -> bool {
 
 /// Sends a test alert and then, if the webhook sends resolved alerts, that it is resolved. An error is that one was not delivered.
 async fn send_test(
-    secrets: &SecretReader,
+    secrets: &Arc<SecretReader>,
     http: &HttpClient,
     object: &NamespacedName,
     webhook: &ValidatedWebhook,

@@ -1,14 +1,12 @@
 //! Reads the Secrets that a webhook refers to: by name and in the object's own namespace. No Secret is ever listed or
 //! watched.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, slice,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use http::HeaderMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -53,14 +51,18 @@ pub enum Unavailable {
 }
 
 /// A Secret as it was read.
-struct ReadSecret {
+pub(super) struct ReadSecret {
     /// Its UID and resource version.
     version: String,
     data: Data,
 }
 
 /// An error of the inner result says that the Secret does not exist, or must not be read.
-type Answer = Result<Result<ReadSecret, Unusable>, Unavailable>;
+pub(super) type Answer = Result<Found, Unavailable>;
+pub(super) type Found = Result<Arc<ReadSecret>, Unusable>;
+
+/// Reads of Secrets, by their names.
+pub(super) type SharedReads = BTreeMap<String, Shared<BoxFuture<'static, Answer>>>;
 
 /// Everything needed to send to a receiver. Its `Debug` output holds no secret values.
 #[derive(Clone)]
@@ -111,62 +113,58 @@ pub struct SecretReader {
 
 impl SecretReader {
     #[must_use]
-    pub fn new(client: Client, urls: UrlPolicy, http: Arc<HttpClient>) -> Self {
-        Self { client, limiter: RequestLimiter::new(LIMITS), urls, http }
+    pub fn new(client: Client, urls: UrlPolicy, http: Arc<HttpClient>) -> Arc<Self> {
+        Arc::new(Self { client, limiter: RequestLimiter::new(LIMITS), urls, http })
     }
 
-    /// Reads the Secrets of one webhook, see [`Self::read_all`].
+    /// Reads the Secrets of one webhook of an object in `namespace`.
     ///
     /// # Errors
-    /// If the API server does not answer, or cannot read a Secret.
-    pub async fn read(&self, namespace: &str, spec: &Arc<EndpointSpec>) -> Result<WebhookSecrets, Unavailable> {
-        self.read_all(namespace, slice::from_ref(spec)).await.pop().unwrap_or(Err(Unavailable::NotAnswered))
+    /// If the API server does not answer, or cannot read a Secret. A Secret that does not exist or may not be read makes the
+    /// endpoint [`Unusable`].
+    pub async fn read(self: &Arc<Self>, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
+        self.read_shared(namespace, spec, &self.reads(namespace, [spec])).await
     }
 
-    /// Reads the Secrets of some webhooks of an object in `namespace`, each Secret once.
-    ///
-    /// An error says that the API server does not answer, or cannot read a Secret. A Secret that does not exist or may not be
-    /// read makes the endpoint [`Unusable`].
-    pub async fn read_all(
-        &self,
+    /// The reads of the Secrets of some webhooks. Webhooks with the same Secret share one read, and none waits for a Secret
+    /// that only others need: a read begins when the first webhook needs it.
+    pub(super) fn reads<'a>(
+        self: &Arc<Self>,
         namespace: &str,
-        specs: &[Arc<EndpointSpec>],
-    ) -> Vec<Result<WebhookSecrets, Unavailable>> {
-        let names: BTreeSet<&str> = specs.iter().flat_map(|spec| spec.secret_names()).collect();
-        let reads = names.iter().map(|name| self.get(namespace, name));
-        let found: BTreeMap<&str, Answer> = names.iter().copied().zip(join_all(reads).await).collect();
-        let mut read = Vec::with_capacity(specs.len());
-        for spec in specs {
-            read.push(self.secrets_of(namespace, spec, &found).await);
-        }
-        read
+        specs: impl IntoIterator<Item = &'a EndpointSpec>,
+    ) -> SharedReads {
+        let read = |name: &str| {
+            let (reader, namespace, name) = (Arc::clone(self), namespace.to_owned(), name.to_owned());
+            (name.clone(), async move { reader.get(&namespace, &name).await }.boxed().shared())
+        };
+        specs.into_iter().flat_map(EndpointSpec::secret_names).map(read).collect()
     }
 
-    async fn secrets_of(
+    /// [`read`](Self::read) by these reads.
+    pub(super) async fn read_shared(
         &self,
         namespace: &str,
         spec: &EndpointSpec,
-        found: &BTreeMap<&str, Answer>,
+        reads: &SharedReads,
     ) -> Result<WebhookSecrets, Unavailable> {
         let mut hash = Context::new(&SHA256);
         hash.update(&spec.hash);
         let mut versioned = Context::new(&SHA256);
         versioned.update(format!("{:?}\0{}", spec.format, spec.url_from.secret_key_ref.key).as_bytes());
+        let mut found = BTreeMap::new();
         for name in spec.secret_names() {
-            let version = match found.get(name) {
-                Some(Ok(Ok(secret))) => &secret.version,
-                Some(Ok(Err(error))) => &error.0,
-                Some(Err(error)) => return Err(*error),
-                None => return Err(Unavailable::NotAnswered),
-            };
+            let Some(read) = reads.get(name) else { return Err(Unavailable::NotAnswered) };
+            let secret = read.clone().await?;
+            let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
             hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == spec.url_from.secret_key_ref.name {
                 versioned.update(format!("\0{name}\0{version}").as_bytes());
             }
+            found.insert(name, secret);
         }
         let digest = |hash: Context| hex(&hash.finish().as_ref()[..8]);
         // Also if the rest of the spec is wrong: alerts that were sent are kept alive.
-        let endpoint = self.endpoint(spec, found).await.map(Arc::new);
+        let endpoint = self.endpoint(spec, &found).await.map(Arc::new);
         let receiver = endpoint.as_ref().map(|endpoint| endpoint.destination.identity(namespace)).unwrap_or_default();
         Ok(WebhookSecrets { config: digest(hash), receiver, versioned_receiver: digest(versioned), endpoint })
     }
@@ -179,7 +177,7 @@ impl SecretReader {
                 let metadata = secret.metadata;
                 let version = [metadata.uid, metadata.resource_version].map(Option::unwrap_or_default).join(".");
                 let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
-                Ok(Ok(ReadSecret { version, data: data.collect() }))
+                Ok(Ok(Arc::new(ReadSecret { version, data: data.collect() })))
             }
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(Unusable(format!(
                 "Secret {namespace}/{name} does not exist: make it with `kubectl create secret generic`"
@@ -192,11 +190,11 @@ impl SecretReader {
         }
     }
 
-    async fn endpoint(&self, spec: &EndpointSpec, found: &BTreeMap<&str, Answer>) -> Result<Endpoint, Unusable> {
+    async fn endpoint(&self, spec: &EndpointSpec, found: &BTreeMap<&str, Found>) -> Result<Endpoint, Unusable> {
         let secret = |name: &str| match found.get(name) {
-            Some(Ok(Ok(secret))) => Ok(&secret.data),
-            Some(Ok(Err(error))) => Err(error.clone()),
-            _ => Err(Unusable(format!("Secret {name} was not read"))),
+            Some(Ok(secret)) => Ok(&secret.data),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Unusable(format!("Secret {name} was not read"))),
         };
         let value = |source: &SecretKeySource| {
             let reference = &source.secret_key_ref;

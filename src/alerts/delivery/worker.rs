@@ -50,7 +50,7 @@ pub(super) struct Context {
     pub client: Client,
     pub clock: ClusterClock,
     pub http: Arc<HttpClient>,
-    pub secrets: SecretReader,
+    pub secrets: Arc<SecretReader>,
     /// Limits concurrent writes of statuses.
     pub api_permits: Arc<Semaphore>,
     /// Limits how much the objects of a namespace write over time.
@@ -97,8 +97,11 @@ pub(super) struct Worker {
 }
 
 enum TaskResult {
-    /// What was read for each of these webhooks and specs.
-    SecretsRead(Vec<(String, Arc<EndpointSpec>, Result<WebhookSecrets, Unavailable>)>),
+    SecretsRead {
+        webhook: String,
+        spec: Arc<EndpointSpec>,
+        result: Result<WebhookSecrets, Unavailable>,
+    },
     Written(Result<StoredStatus, NotStored>),
     Sent {
         webhook: String,
@@ -362,23 +365,22 @@ impl Worker {
             self.context.notices.try_send(DeliveryNotice { object, uid, webhook: webhook.to_owned(), reason, note });
     }
 
-    /// Reads the Secrets of these webhooks together, because they often have the same ones.
+    /// Reads the Secrets of these webhooks, which often have the same ones.
     fn read_secrets(&mut self, webhooks: &[usize]) {
-        if webhooks.is_empty() {
-            return;
+        let (secrets, namespace) = (&self.context.secrets, &self.object.key.namespace);
+        let queues = || webhooks.iter().map(|index| &self.queues[*index]);
+        let reads = Arc::new(secrets.reads(namespace, queues().map(|queue| &*queue.webhook.endpoint)));
+        for queue in queues() {
+            let (secrets, namespace, reads) = (Arc::clone(secrets), namespace.clone(), Arc::clone(&reads));
+            let (webhook, spec) = (queue.name().to_owned(), Arc::clone(&queue.webhook.endpoint));
+            self.tasks.push(
+                async move {
+                    let result = secrets.read_shared(&namespace, &spec, &reads).await;
+                    TaskResult::SecretsRead { webhook, spec, result }
+                }
+                .boxed(),
+            );
         }
-        let (context, namespace) = (Arc::clone(&self.context), self.object.key.namespace.clone());
-        let queues = webhooks.iter().map(|index| &self.queues[*index]);
-        let (names, specs): (Vec<_>, Vec<_>) =
-            queues.map(|queue| (queue.name().to_owned(), Arc::clone(&queue.webhook.endpoint))).unzip();
-        self.tasks.push(
-            async move {
-                let read = context.secrets.read_all(&namespace, &specs).await;
-                let read = names.into_iter().zip(specs).zip(read).map(|((name, spec), result)| (name, spec, result));
-                TaskResult::SecretsRead(read.collect())
-            }
-            .boxed(),
-        );
     }
 
     fn send(&mut self, index: usize, message: Box<Notification>) {
@@ -400,11 +402,9 @@ impl Worker {
     fn on_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
-            TaskResult::SecretsRead(read) => {
-                for (webhook, spec, result) in read {
-                    if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook) {
-                        queue.on_secrets(&spec, result, now);
-                    }
+            TaskResult::SecretsRead { webhook, spec, result } => {
+                if let Some(queue) = self.queues.iter_mut().find(|queue| queue.name() == webhook) {
+                    queue.on_secrets(&spec, result, now);
                 }
             }
             TaskResult::Written(result) => self.on_written(result, now),

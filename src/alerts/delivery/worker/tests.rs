@@ -20,7 +20,10 @@ fn context() -> Arc<Context> {
 }
 
 fn context_with(timings: DeliveryTimings) -> Arc<Context> {
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+    context_of(Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap(), timings)
+}
+
+fn context_of(client: Client, timings: DeliveryTimings) -> Arc<Context> {
     let options = DeliveryOptions::default();
     let http = Arc::new(HttpClient::new(options, system_lookup()));
     Arc::new(Context {
@@ -210,6 +213,27 @@ async fn queues_and_reads_of_secrets_share_the_specs_of_the_webhooks() {
         assert!(Arc::ptr_eq(&queue.webhook.endpoint, &webhook.endpoint));
         assert_eq!(Arc::strong_count(&webhook.endpoint), 3, "the input, the queue and the read");
     }
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_answered_delays_no_other_webhook() {
+    let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+        if request.uri().path().ends_with("/slow") {
+            std::future::pending::<()>().await;
+        }
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "quick"}}).to_string();
+        Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(secret.into_bytes())))
+    });
+    let context = context_of(Client::new(service, "evil"), DeliveryTimings::default());
+    let webhook = |name: &str| {
+        let url = json!({"secretKeyRef": {"name": name, "key": "url"}});
+        serde_json::from_value(json!({"name": name, "format": "Slack", "urlFrom": url})).unwrap()
+    };
+    let webhooks = ValidatedWebhook::validate_all(&["slow", "quick"].map(webhook), &mut Vec::new());
+    let (mut worker, _inputs) = worker(&context, Input { webhooks: webhooks.into(), ..Input::default() });
+    worker.read_secrets(&[0, 1]);
+    let read = timeout(Duration::from_secs(5), worker.tasks.next()).await;
+    assert!(read.is_ok(), "the other read ends after 10 s");
 }
 
 /// The status as it is decoded from a version of the object.
