@@ -7,7 +7,7 @@ use super::{
     lifecycle::{Circumstances, Event},
     notification::{Alert, Notification},
     refusal,
-    retry::{self, AttemptOutcome, Failures, RetryDecision},
+    retry::{self, AttemptOutcome, RetryDecision},
     sanitize,
     times::{later, whole_seconds},
 };
@@ -21,7 +21,7 @@ const MENTIONED: usize = 8;
 
 /// Returns the status after an attempt to send a message.
 ///
-/// `state` is that of the [plan](super::Plan) with the message, `random` is from 0 to 1.
+/// `state` is that of the [step](super::Step) with the message, `random` is from 0 to 1.
 #[must_use]
 pub fn record(
     state: &WebhookStatus,
@@ -33,8 +33,8 @@ pub fn record(
     let mut state = state.clone();
     let count = |failures: i64| u32::try_from(failures).unwrap_or(u32::MAX);
     state.refusals = if outcome.is_refusal() { state.refusals.saturating_add(1) } else { 0 };
-    let failures = Failures { all: count(state.failures.saturating_add(1)), refusals: count(state.refusals) };
-    let mut decision = retry::decide(outcome, failures, now, random);
+    let failures = state.failures.saturating_add(1);
+    let decision = retry::decide(outcome, count(failures), count(state.refusals), now, random);
     if decision == RetryDecision::Delivered {
         on_delivered(&mut state, sent, now);
         return state;
@@ -48,24 +48,17 @@ pub fn record(
         time: whole_seconds(now),
         message: sanitize::single_line(&outcome.description(), ERROR_LIMIT),
     });
-    if let RetryDecision::Reduce { probe_at, .. } = decision
-        && !refusal::reduce(&mut state, sent, now)
-    {
-        decision = RetryDecision::Probe { at: probe_at };
-    }
-    match decision {
-        RetryDecision::Delivered => {}
-        RetryDecision::Reduce { at, .. } => state.next_attempt = Some(round_up(at)),
-        RetryDecision::Retry { at } | RetryDecision::Probe { at } => {
-            state.failures = i64::from(failures.all);
+    let next_attempt = match decision {
+        RetryDecision::Reduce { at, .. } if refusal::reduce(&mut state, sent, now) => {
             state.next_attempt = Some(round_up(at));
+            return state;
         }
-        RetryDecision::Stop => {
-            state.failures = i64::from(failures.all);
-            state.next_attempt = None;
-            state.stopped = true;
-        }
-    }
+        RetryDecision::Reduce { same_at: at, .. } | RetryDecision::Retry { at } => Some(at),
+        RetryDecision::Stop | RetryDecision::Delivered => None,
+    };
+    state.failures = i64::from(count(failures));
+    state.next_attempt = next_attempt.map(round_up);
+    state.stopped |= decision == RetryDecision::Stop;
     state
 }
 

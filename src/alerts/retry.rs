@@ -48,19 +48,14 @@ pub enum AttemptOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
     Delivered,
-    /// Send the message again.
+    /// Send the message again, rarely if a person has to change something first.
     Retry {
         at: Timestamp,
     },
-    /// Send less: the message with less detail, or a part of it.
+    /// Send less: the message with less detail, or a part of it. If nothing can be left out, the same again, but later.
     Reduce {
         at: Timestamp,
-        /// When to send the same again if nothing can be left out.
-        probe_at: Timestamp,
-    },
-    /// Send the message again, but rarely: a person has to change something first.
-    Probe {
-        at: Timestamp,
+        same_at: Timestamp,
     },
     /// Send nothing until the webhook or its Secret changes.
     Stop,
@@ -153,52 +148,46 @@ impl AttemptOutcome {
     }
 }
 
-/// Failed attempts, including this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failures {
-    /// Since the last success.
-    pub all: u32,
-    /// 403 or 404 answers in a row.
-    pub refusals: u32,
-}
-
-/// Decides what follows an attempt.
+/// Decides what follows an attempt. `failures` counts the failed ones since the last success, and `refusals` the answers 403 and
+/// 404 in a row, both with this one.
 ///
 /// `random` is from 0 to 1. The backoff has full jitter, so that many senders do not retry simultaneously.
 #[must_use]
-pub(super) fn decide(outcome: &AttemptOutcome, failures: Failures, now: Timestamp, random: f64) -> RetryDecision {
+pub(super) fn decide(
+    outcome: &AttemptOutcome,
+    failures: u32,
+    refusals: u32,
+    now: Timestamp,
+    random: f64,
+) -> RetryDecision {
+    use AttemptOutcome as Outcome;
     let after = |wait| later(now, wait).unwrap_or(Timestamp::MAX);
-    let again = |asked: Option<Duration>| {
-        let asked = asked.unwrap_or_default().min(MAX_WAIT);
-        RetryDecision::Retry { at: after(backoff(failures.all, random).max(asked)) }
-    };
-    let reduce = RetryDecision::Reduce { at: after(MIN_BACKOFF), probe_at: after(PROBE_INTERVAL) };
-    match outcome {
-        AttemptOutcome::Answered { status, retry_after } => match status {
-            200..=299 => RetryDecision::Delivered,
-            403 | 404 if failures.refusals < MAX_REFUSALS => {
-                let wait = REFUSAL_BACKOFF * failures.refusals.max(1);
-                RetryDecision::Retry { at: after(wait + wait.mul_f64(fraction(random))) }
+    let again = |asked: Option<Duration>| backoff(failures, random).max(asked.unwrap_or_default().min(MAX_WAIT));
+    let between = |least: Duration, most: Duration| least + (most - least).mul_f64(fraction(random));
+    let wait = match outcome {
+        Outcome::Answered { status, retry_after } => match status {
+            200..=299 => return RetryDecision::Delivered,
+            410 => return RetryDecision::Stop,
+            400 | 413 | 422 => None,
+            403 | 404 if refusals < MAX_REFUSALS => {
+                let least = REFUSAL_BACKOFF * refusals.max(1);
+                Some(between(least, least * 2))
             }
-            401 | 403 | 404 => {
-                let [least, most] = REFUSAL_PROBE_INTERVAL;
-                RetryDecision::Probe { at: after(least + (most - least).mul_f64(fraction(random))) }
-            }
-            410 => RetryDecision::Stop,
-            400 | 413 | 422 => reduce,
-            501 => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
-            408 | 425 | 429 | 500..=599 => again(*retry_after),
-            _ => RetryDecision::Probe { at: after(PROBE_INTERVAL) },
+            401 | 403 | 404 => Some(between(REFUSAL_PROBE_INTERVAL[0], REFUSAL_PROBE_INTERVAL[1])),
+            408 | 425 | 429 | 500 | 502..=599 => Some(again(*retry_after)),
+            _ => Some(PROBE_INTERVAL),
         },
-        AttemptOutcome::Refused { .. } | AttemptOutcome::Unrendered(_) => reduce,
-        AttemptOutcome::Unresolved
-        | AttemptOutcome::ConnectionRefused
-        | AttemptOutcome::Unreachable
-        | AttemptOutcome::Interrupted
-        | AttemptOutcome::TimedOut => again(None),
-        AttemptOutcome::Untrusted | AttemptOutcome::AddressRefused(_) | AttemptOutcome::Unusable(_) => {
-            RetryDecision::Probe { at: after(PROBE_INTERVAL) }
-        }
+        Outcome::Refused { .. } | Outcome::Unrendered(_) => None,
+        Outcome::Unresolved
+        | Outcome::ConnectionRefused
+        | Outcome::Unreachable
+        | Outcome::Interrupted
+        | Outcome::TimedOut => Some(again(None)),
+        Outcome::Untrusted | Outcome::AddressRefused(_) | Outcome::Unusable(_) => Some(PROBE_INTERVAL),
+    };
+    match wait {
+        Some(wait) => RetryDecision::Retry { at: after(wait) },
+        None => RetryDecision::Reduce { at: after(MIN_BACKOFF), same_at: after(PROBE_INTERVAL) },
     }
 }
 
@@ -234,44 +223,38 @@ mod tests {
         AttemptOutcome::Answered { status, retry_after: None }
     }
 
-    fn failures(all: u32) -> Failures {
-        Failures { all, refusals: 0 }
-    }
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(seconds).unwrap()
+    fn retry(seconds: i64) -> RetryDecision {
+        RetryDecision::Retry { at: Timestamp::from_second(seconds).unwrap() }
     }
 
     #[test]
-    fn decides_by_status_code() {
-        for status in 100..=599_u16 {
-            let expected = match status {
-                200..=299 => RetryDecision::Delivered,
-                408 | 425 | 429 => RetryDecision::Retry { at: at(2) },
-                401 | 403 | 404 => RetryDecision::Probe { at: at(120) },
-                410 => RetryDecision::Stop,
-                400 | 413 | 422 => RetryDecision::Reduce { at: at(1), probe_at: at(1_800) },
-                500 | 502..=599 => RetryDecision::Retry { at: at(2) },
-                _ => RetryDecision::Probe { at: at(1_800) },
-            };
-            let after_refusals = Failures { all: 1, refusals: 3 };
-            assert_eq!(decide(&answered(status), after_refusals, NOW, 1.0), expected, "{status}");
-        }
-        for outcome in [
-            AttemptOutcome::Unresolved,
-            AttemptOutcome::ConnectionRefused,
-            AttemptOutcome::Unreachable,
-            AttemptOutcome::Interrupted,
-            AttemptOutcome::TimedOut,
-        ] {
-            assert_eq!(decide(&outcome, failures(1), NOW, 0.0), RetryDecision::Retry { at: at(1) }, "{outcome:?}");
-        }
-        for outcome in [
-            AttemptOutcome::Untrusted,
-            AttemptOutcome::AddressRefused(AddressRefusal::LinkLocal),
-            AttemptOutcome::Unusable(String::new()),
-        ] {
-            assert_eq!(decide(&outcome, failures(1), NOW, 0.0), RetryDecision::Probe { at: at(1_800) }, "{outcome:?}");
+    fn decides_by_status_code_or_error() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let (again, rarely) = (retry(2), retry(1_800));
+        let less = RetryDecision::Reduce { at: at(1), same_at: at(1_800) };
+        let of_status = |status| match status {
+            200..=299 => RetryDecision::Delivered,
+            401 | 403 | 404 => retry(120),
+            410 => RetryDecision::Stop,
+            400 | 413 | 422 => less,
+            408 | 425 | 429 | 500 | 502..=599 => again,
+            _ => rarely,
+        };
+        let statuses = (100..=599).map(|status| (answered(status), of_status(status)));
+        let errors = [
+            (AttemptOutcome::Unresolved, again),
+            (AttemptOutcome::ConnectionRefused, again),
+            (AttemptOutcome::Unreachable, again),
+            (AttemptOutcome::Interrupted, again),
+            (AttemptOutcome::TimedOut, again),
+            (AttemptOutcome::Refused { status: 200, words: String::new() }, less),
+            (AttemptOutcome::Unrendered(RenderError::new("body", None, "")), less),
+            (AttemptOutcome::Untrusted, rarely),
+            (AttemptOutcome::AddressRefused(AddressRefusal::LinkLocal), rarely),
+            (AttemptOutcome::Unusable(String::new()), rarely),
+        ];
+        for (outcome, expected) in statuses.chain(errors) {
+            assert_eq!(decide(&outcome, 1, 3, NOW, 1.0), expected, "{outcome:?}");
         }
     }
 
@@ -290,26 +273,13 @@ mod tests {
 
     #[test]
     fn attempts_403_and_404_three_times_within_a_minute() {
-        for status in [403, 404] {
-            for random in [0.0, 0.5, 1.0] {
-                let (mut now, mut attempts) = (NOW, 1);
-                // Earlier failures of other kinds do not count.
-                while let RetryDecision::Retry { at } =
-                    decide(&answered(status), Failures { all: 9, refusals: attempts }, now, random)
-                {
-                    (now, attempts) = (at, attempts + 1);
-                }
-                assert_eq!(attempts, 3, "{status}");
-                assert!(now <= at(60), "{status}: the third attempt is at {now}");
+        // Earlier failures of other kinds do not count.
+        for (refusals, random, seconds) in
+            [(1, 0.0, 10), (1, 0.5, 15), (1, 1.0, 20), (2, 0.0, 20), (2, 1.0, 40), (3, 0.0, 60), (9, 1.0, 120)]
+        {
+            for status in [403, 404] {
+                assert_eq!(decide(&answered(status), 9, refusals, NOW, random), retry(seconds), "{refusals} {random}");
             }
-        }
-    }
-
-    #[test]
-    fn waits_twice_as_long_after_the_second_refusal() {
-        for (refusals, random, seconds) in [(1, 0.0, 10), (1, 0.5, 15), (1, 1.0, 20), (2, 0.0, 20), (2, 1.0, 40)] {
-            let decision = decide(&answered(404), Failures { all: 9, refusals }, NOW, random);
-            assert_eq!(decision, RetryDecision::Retry { at: at(seconds) }, "{refusals} {random}");
         }
     }
 
@@ -331,17 +301,10 @@ mod tests {
 
     #[test]
     fn honours_retry_after_up_to_an_hour() {
-        let decision = |asked| {
-            decide(
-                &AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) },
-                failures(3),
-                NOW,
-                1.0,
-            )
-        };
-        assert_eq!(decision(3), RetryDecision::Retry { at: at(8) }, "the backoff is longer");
-        assert_eq!(decision(90), RetryDecision::Retry { at: at(90) });
-        assert_eq!(decision(u64::MAX), RetryDecision::Retry { at: at(3_600) });
+        for (asked, waits) in [(3, 8), (90, 90), (u64::MAX, 3_600)] {
+            let outcome = AttemptOutcome::Answered { status: 429, retry_after: Some(Duration::from_secs(asked)) };
+            assert_eq!(decide(&outcome, 3, 0, NOW, 1.0), retry(waits), "the backoff is 8 s");
+        }
     }
 
     #[test]

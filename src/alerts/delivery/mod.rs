@@ -1,4 +1,4 @@
-//! Stores, sends and records what [`super::plan`] decides, in tasks of its own, so that it never delays the controller.
+//! Stores, sends and records what [`super::step`](super::step()) decides, in tasks of its own, so that it never delays the controller.
 //!
 //! The [`Dispatcher`] runs a [`worker`] for each object with webhooks. The worker has a
 //! [queue](webhook_queue) for each webhook: it reads the webhook's [Secrets](secrets), [stores](persist) what is about
