@@ -5,10 +5,7 @@ use std::{fmt, net::IpAddr, num::NonZeroU32};
 use ring::pbkdf2;
 use url::{Host, Url};
 
-use super::{
-    address::{AddressPolicy, AddressRefusal},
-    formats::receiver,
-};
+use super::{address::AddressPolicy, formats::receiver};
 use crate::{api::WebhookFormat, hex::hex};
 
 /// A receiver's URL. It is a secret, so `Debug` does not print it.
@@ -28,25 +25,8 @@ pub struct UrlPolicy {
     pub addresses: AddressPolicy,
 }
 
-/// Why a URL is rejected. The error contains no part of the URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
-    /// Not a URL, not UTF-8, or longer than 2,048 bytes.
-    #[error("is not a URL")]
-    Syntax,
-    #[error("is an http:// URL, which only --webhook-allow-http allows")]
-    PlainHttp,
-    #[error("must begin with https://")]
-    Scheme,
-    /// The URL contains a user name or a password.
-    #[error("must not hold a user name or password: send them by headersFrom")]
-    Credentials,
-    #[error("names an address that is refused: {0}")]
-    Address(AddressRefusal),
-    /// It lacks what the format needs, such as the integration key of PagerDuty.
-    #[error("{0}")]
-    Incomplete(&'static str),
-}
+/// What is not a URL, not UTF-8, or longer than 2,048 bytes.
+const NO_URL: &str = "is not a URL";
 
 /// How often [`Destination::identity`] hashes: about a millisecond.
 const HASH_ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1_999);
@@ -59,39 +39,39 @@ impl Destination {
     /// What the format adds to the URL is appended, and a key that belongs into messages is removed and kept apart.
     ///
     /// # Errors
-    /// If the URL is invalid or not allowed. A host name may still resolve to an address that [`AddressPolicy::check`]
+    /// If the URL is invalid or not allowed. The text contains no part of it. A host name may still resolve to an address that [`AddressPolicy::check`]
     /// refuses.
-    pub fn new(format: WebhookFormat, value: &[u8], policy: UrlPolicy) -> Result<Self, UrlError> {
-        let text = str::from_utf8(value).map_err(|_| UrlError::Syntax)?.trim();
+    pub fn new(format: WebhookFormat, value: &[u8], policy: UrlPolicy) -> Result<Self, String> {
+        let text = str::from_utf8(value).map_err(|_| NO_URL)?.trim();
         if text.len() > LIMIT {
-            return Err(UrlError::Syntax);
+            return Err(NO_URL.to_owned());
         }
-        let mut url = Url::parse(text).map_err(|_| UrlError::Syntax)?;
-        match url.scheme() {
-            "https" => {}
-            "http" if policy.plain_http => {}
-            "http" => return Err(UrlError::PlainHttp),
-            _ => return Err(UrlError::Scheme),
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(UrlError::Credentials);
-        }
-        // HTTP clients accept fewer characters in a host.
-        if url.as_str().parse::<http::Uri>().is_err() {
-            return Err(UrlError::Syntax);
+        let mut url = Url::parse(text).map_err(|_| NO_URL)?;
+        let problem = match url.scheme() {
+            "http" if !policy.plain_http => Some("is an http:// URL, which only --webhook-allow-http allows"),
+            "http" | "https" if !url.username().is_empty() || url.password().is_some() => {
+                Some("must not hold a user name or password: send them by headersFrom")
+            }
+            // HTTP clients accept fewer characters in a host.
+            "http" | "https" => url.as_str().parse::<http::Uri>().is_err().then_some(NO_URL),
+            _ => Some("must begin with https://"),
+        };
+        if let Some(problem) = problem {
+            return Err(problem.to_owned());
         }
         // `Url` parses every spelling of an IPv4 address that a resolver accepts: octal, hexadecimal, a single number,
         // full-width digits.
-        let literal = match url.host().ok_or(UrlError::Syntax)? {
+        let literal = match url.host().ok_or(NO_URL)? {
             Host::Domain(_) => None,
             Host::Ipv4(address) => Some(IpAddr::V4(address)),
             Host::Ipv6(address) => Some(IpAddr::V6(address)),
         };
         if let Some(address) = literal {
-            policy.addresses.check(address).map_err(UrlError::Address)?;
+            let refused = |refusal| format!("names an address that is refused: {refusal}");
+            policy.addresses.check(address).map_err(refused)?;
         }
         url.set_fragment(None);
-        let routing_key = receiver(format).complete_url(&mut url).map_err(UrlError::Incomplete)?;
+        let routing_key = receiver(format).complete_url(&mut url)?;
         Ok(Self { format, url, routing_key })
     }
 
@@ -135,9 +115,12 @@ impl fmt::Debug for Destination {
 mod tests {
     use super::*;
 
+    const NOT_ALLOWED: &str = "is an http:// URL, which only --webhook-allow-http allows";
+    const SCHEME: &str = "must begin with https://";
+    const CREDENTIALS: &str = "must not hold a user name or password: send them by headersFrom";
     const LAX: UrlPolicy = UrlPolicy { plain_http: true, addresses: AddressPolicy { private: true, loopback: false } };
 
-    fn read(format: WebhookFormat, text: &str) -> Result<Destination, UrlError> {
+    fn read(format: WebhookFormat, text: &str) -> Result<Destination, String> {
         Destination::new(format, text.as_bytes(), UrlPolicy::default())
     }
 
@@ -169,26 +152,24 @@ mod tests {
     #[test]
     fn rejects_invalid_urls() {
         for (text, error) in [
-            ("", UrlError::Syntax),
-            ("hooks.example.com", UrlError::Syntax),
-            ("https://", UrlError::Syntax),
-            ("https://a b/", UrlError::Syntax),
-            ("https://{{host}}/x", UrlError::Syntax),
-            ("http://example.com", UrlError::PlainHttp),
-            ("file:///etc/passwd", UrlError::Scheme),
-            ("unix:/run/x.sock", UrlError::Scheme),
-            ("https://user@example.com", UrlError::Credentials),
-            ("https://user:secret@example.com", UrlError::Credentials),
-            ("https://:secret@example.com", UrlError::Credentials),
+            ("", NO_URL),
+            ("hooks.example.com", NO_URL),
+            ("https://", NO_URL),
+            ("https://a b/", NO_URL),
+            ("https://{{host}}/x", NO_URL),
+            ("http://example.com", NOT_ALLOWED),
+            ("file:///etc/passwd", SCHEME),
+            ("unix:/run/x.sock", SCHEME),
+            ("https://user@example.com", CREDENTIALS),
+            ("https://user:secret@example.com", CREDENTIALS),
+            ("https://:secret@example.com", CREDENTIALS),
         ] {
-            assert_eq!(read(WebhookFormat::Generic, text), Err(error), "{text}");
+            assert_eq!(read(WebhookFormat::Generic, text), Err(error.to_owned()), "{text}");
         }
         let long = format!("https://example.com/{}", "x".repeat(LIMIT));
-        assert_eq!(read(WebhookFormat::Generic, &long), Err(UrlError::Syntax));
-        assert_eq!(
-            Destination::new(WebhookFormat::Generic, b"https://\xff", UrlPolicy::default()),
-            Err(UrlError::Syntax)
-        );
+        assert_eq!(read(WebhookFormat::Generic, &long), Err(NO_URL.to_owned()));
+        let bytes = Destination::new(WebhookFormat::Generic, b"https://\xff", UrlPolicy::default());
+        assert_eq!(bytes, Err(NO_URL.to_owned()));
     }
 
     #[test]
@@ -210,11 +191,12 @@ mod tests {
             "[fd00:ec2::254]",
         ] {
             let refused = Destination::new(WebhookFormat::Generic, format!("http://{host}/x").as_bytes(), LAX);
-            assert_eq!(refused, Err(UrlError::Address(AddressRefusal::Metadata)), "{host}");
+            let metadata = "names an address that is refused: it is a cloud's metadata service";
+            assert_eq!(refused, Err(metadata.to_owned()), "{host}");
         }
         for host in ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]"] {
             let refused = Destination::new(WebhookFormat::Generic, format!("http://{host}/x").as_bytes(), LAX);
-            assert_eq!(refused, Err(UrlError::Address(AddressRefusal::Loopback)), "{host}");
+            assert!(refused.unwrap_err().contains("it is a loopback address"), "{host}");
         }
     }
 
@@ -239,10 +221,7 @@ mod tests {
         for bad in ["", "?routing_key=", "?routing_key=a%20b", "?key=abc"] {
             let url = format!("https://events.example.com/v2/enqueue{bad}");
             let refused = read(WebhookFormat::PagerDuty, &url);
-            assert!(
-                matches!(refused, Err(UrlError::Incomplete(text)) if text.starts_with("lacks its routing_key")),
-                "{bad}"
-            );
+            assert!(refused.unwrap_err().starts_with("lacks its routing_key"), "{bad}");
         }
     }
 }

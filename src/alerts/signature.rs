@@ -10,18 +10,8 @@ use ring::hmac;
 #[derive(Clone)]
 pub struct SigningKeys(Vec<hmac::Key>);
 
-/// Why signing keys are rejected. The error contains no part of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    #[error("holds no key")]
-    Empty,
-    #[error("holds more than 4 keys")]
-    TooMany,
-    #[error("holds a key that is not whsec_ and base64")]
-    Syntax,
-    #[error("holds a key that is not 24 to 64 bytes long")]
-    Length,
-}
+/// What is wrong with a key that is not even one. Errors contain no part of a key.
+const SYNTAX: &str = "holds a key that is not whsec_ and base64";
 
 /// The header with the ID of the message, which is the same for all attempts.
 pub(super) const ID_HEADER: &str = "webhook-id";
@@ -37,13 +27,13 @@ impl SigningKeys {
     ///
     /// # Errors
     /// If there is no key, or one is invalid.
-    pub fn parse(value: &[u8]) -> Result<Self, KeyError> {
-        let text = str::from_utf8(value).map_err(|_| KeyError::Syntax)?;
+    pub fn parse(value: &[u8]) -> Result<Self, &'static str> {
+        let text = str::from_utf8(value).map_err(|_| SYNTAX)?;
         let keys = text.split_ascii_whitespace().map(key).collect::<Result<Vec<_>, _>>()?;
         match keys.len() {
-            0 => Err(KeyError::Empty),
+            0 => Err("holds no key"),
             1..=COUNT_LIMIT => Ok(Self(keys)),
-            _ => Err(KeyError::TooMany),
+            _ => Err("holds more than 4 keys"),
         }
     }
 
@@ -63,11 +53,11 @@ impl fmt::Debug for SigningKeys {
     }
 }
 
-fn key(text: &str) -> Result<hmac::Key, KeyError> {
-    let encoded = text.strip_prefix(PREFIX).ok_or(KeyError::Syntax)?;
-    let bytes = BASE64_STANDARD.decode(encoded).map_err(|_| KeyError::Syntax)?;
+fn key(text: &str) -> Result<hmac::Key, &'static str> {
+    let encoded = text.strip_prefix(PREFIX).ok_or(SYNTAX)?;
+    let bytes = BASE64_STANDARD.decode(encoded).map_err(|_| SYNTAX)?;
     if !(24..=64).contains(&bytes.len()) {
-        return Err(KeyError::Length);
+        return Err("holds a key that is not 24 to 64 bytes long");
     }
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
 }
@@ -119,14 +109,14 @@ mod tests {
     fn rejects_invalid_keys() {
         let of = |length: usize| format!("whsec_{}", BASE64_STANDARD.encode(vec![7; length]));
         let parse = |text: &str| SigningKeys::parse(text.as_bytes()).map(|_| ());
-        assert_eq!(parse(" \n"), Err(KeyError::Empty));
-        assert_eq!(parse("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), Err(KeyError::Syntax));
-        assert_eq!(parse("whsec_***"), Err(KeyError::Syntax));
-        assert_eq!(parse(&of(23)), Err(KeyError::Length));
+        assert_eq!(parse(" \n"), Err("holds no key"));
+        assert_eq!(parse("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), Err(SYNTAX));
+        assert_eq!(parse("whsec_***"), Err(SYNTAX));
+        assert_eq!(parse(&of(23)), Err("holds a key that is not 24 to 64 bytes long"));
         assert_eq!(parse(&of(24)), Ok(()));
         assert_eq!(parse(&of(64)), Ok(()));
-        assert_eq!(parse(&of(65)), Err(KeyError::Length));
-        assert_eq!(parse(&[ONE; 5].join(" ")), Err(KeyError::TooMany));
+        assert_eq!(parse(&of(65)), Err("holds a key that is not 24 to 64 bytes long"));
+        assert_eq!(parse(&[ONE; 5].join(" ")), Err("holds more than 4 keys"));
         assert_eq!(format!("{:?}", SigningKeys::parse(ONE.as_bytes()).unwrap()), "SigningKeys(1)");
     }
 }

@@ -58,19 +58,13 @@ pub struct HttpClient {
     addresses: AddressPolicy,
     lookup: Lookup,
     proxies: Option<Matcher>,
-    public_roots: OnceCell<Result<Arc<ClientConfig>, TlsError>>,
+    public_roots: OnceCell<Result<Arc<ClientConfig>, &'static str>>,
 }
 
-/// Why receivers' certificates cannot be verified. The text holds no content of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsError {
-    #[error("this system has no CA certificates, as in /etc/ssl/certs: no receiver can be trusted")]
-    NoRoots,
-    #[error("holds no certificate in PEM")]
-    NoCertificate,
-    #[error("TLS can't be set up")]
-    Setup,
-}
+/// Why receivers' certificates cannot be verified. The texts hold no content of a Secret.
+const NO_ROOTS: &str = "this system has no CA certificates, as in /etc/ssl/certs: no receiver can be trusted";
+const NO_CERTIFICATE: &str = "holds no certificate in PEM";
+const NO_TLS: &str = "TLS can't be set up";
 
 pub struct Post<'a> {
     pub method: Method,
@@ -107,14 +101,14 @@ impl HttpClient {
     ///
     /// # Errors
     /// If the system has none.
-    pub async fn public_roots(&self) -> Result<Arc<ClientConfig>, TlsError> {
+    pub async fn public_roots(&self) -> Result<Arc<ClientConfig>, &'static str> {
         let read = || async {
             let read_files = tokio::task::spawn_blocking(|| {
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() { Err(TlsError::NoRoots) } else { tls_config(roots) }
+                if roots.is_empty() { Err(NO_ROOTS) } else { tls_config(roots) }
             });
-            Ok(Arc::new(read_files.await.unwrap_or(Err(TlsError::Setup))?))
+            Ok(Arc::new(read_files.await.unwrap_or(Err(NO_TLS))?))
         };
         self.public_roots.get_or_init(read).await.clone()
     }
@@ -224,19 +218,19 @@ impl HttpClient {
 ///
 /// # Errors
 /// If it holds no certificate, or one that is malformed.
-pub fn private_roots(pem: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn private_roots(pem: &[u8]) -> Result<Arc<ClientConfig>, &'static str> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|_| TlsError::NoCertificate)?;
-        roots.add(certificate).map_err(|_| TlsError::NoCertificate)?;
+        let certificate = certificate.map_err(|_| NO_CERTIFICATE)?;
+        roots.add(certificate).map_err(|_| NO_CERTIFICATE)?;
     }
-    if roots.is_empty() { Err(TlsError::NoCertificate) } else { Ok(Arc::new(tls_config(roots)?)) }
+    if roots.is_empty() { Err(NO_CERTIFICATE) } else { Ok(Arc::new(tls_config(roots)?)) }
 }
 
-fn tls_config(roots: RootCertStore) -> Result<ClientConfig, TlsError> {
+fn tls_config(roots: RootCertStore) -> Result<ClientConfig, &'static str> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    Ok(builder.map_err(|_| TlsError::Setup)?.with_root_certificates(roots).with_no_client_auth())
+    Ok(builder.map_err(|_| NO_TLS)?.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn literal_address(url: &Url) -> Option<IpAddr> {

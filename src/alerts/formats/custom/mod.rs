@@ -191,7 +191,7 @@ impl Parts {
             let header =
                 HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("is not a header's name".to_owned()))?;
             if header != http::header::CONTENT_TYPE {
-                parse_headers([(name.as_str(), b"x".as_slice())]).map_err(|error| wrong(error.to_string()))?;
+                parse_headers([(name.as_str(), b"x".as_slice())]).map_err(wrong)?;
             }
             if headers.iter().any(|(known, _)| *known == header) || headers.len() == limits::CUSTOM_HEADERS {
                 return Err(wrong(format!("is there twice, or there are more than {}", limits::CUSTOM_HEADERS)));
