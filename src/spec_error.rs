@@ -1,6 +1,6 @@
 //! Errors in a spec, and the checks that several parts of a spec share. Each error names its field.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{collections::HashSet, ops::RangeInclusive, time::Duration};
 
 use crate::{
     api::{GoDuration, limits, whole_duration},
@@ -31,6 +31,29 @@ pub(crate) fn in_force<T>(part: Result<T, SpecError>, wrong: &mut Vec<SpecError>
 
 pub(crate) fn at_most(field: &str, items: usize, max: usize) -> Result<(), SpecError> {
     if items > max { Err(invalid(field, format!("may have at most {max} items, not {items}"))) } else { Ok(()) }
+}
+
+/// The valid entries of a list: of the first `max`, each with a name of its own. `wrong` names the others.
+pub(crate) fn entries<S, T>(
+    field: &str,
+    specs: &[S],
+    max: usize,
+    name: impl Fn(&S) -> &str,
+    validate: impl Fn(usize, &S, &mut Vec<SpecError>) -> Result<T, SpecError>,
+    wrong: &mut Vec<SpecError>,
+) -> Vec<T> {
+    in_force(at_most(field, specs.len(), max), wrong);
+    let mut names = HashSet::new();
+    let entry = |(index, spec): (usize, &S)| {
+        let name = name(spec);
+        let entry = if names.insert(name.to_owned()) {
+            validate(index, spec, wrong)
+        } else {
+            Err(invalid(format!("{field}[{index}].name"), format!("{name:?} is already used")))
+        };
+        in_force(entry, wrong)
+    };
+    specs.iter().take(max).enumerate().filter_map(entry).collect()
 }
 
 pub(crate) fn short_enough(field: &str, text: &str, max: usize) -> Result<(), SpecError> {

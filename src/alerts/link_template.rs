@@ -3,7 +3,7 @@
 use super::{Incident, sanitize};
 use crate::{
     api::{Link, is_link, limits},
-    spec_error::{SpecError, at_most, in_force, invalid, short_enough},
+    spec_error::{SpecError, entries, invalid, short_enough},
 };
 
 const PLACEHOLDERS: [&str; 7] = ["namespace", "owner", "ownerKind", "container", "pod", "cluster", "incident"];
@@ -31,25 +31,17 @@ fn value<'a>(placeholder: &str, incident: &'a Incident, cluster: &'a str) -> &'a
 impl LinkTemplate {
     /// Validates `spec.links`. Messages lack a link that is wrong; `wrong` names it.
     pub fn validate_all(links: &[Link], wrong: &mut Vec<SpecError>) -> Vec<Self> {
-        in_force(at_most("spec.links", links.len(), limits::LINKS), wrong);
-        let mut validated: Vec<Self> = Vec::with_capacity(links.len().min(limits::LINKS));
-        for (index, link) in links.iter().take(limits::LINKS).enumerate() {
-            let entry = Self::new(index, link, &validated);
-            validated.extend(in_force(entry, wrong));
-        }
-        validated
+        let new = |index, link: &Link, _: &mut _| Self::new(index, link);
+        entries("spec.links", links, limits::LINKS, |link| &link.name, new, wrong)
     }
 
-    fn new(index: usize, Link { name, url }: &Link, others: &[Self]) -> Result<Self, SpecError> {
+    fn new(index: usize, Link { name, url }: &Link) -> Result<Self, SpecError> {
         let field = |field: &str| format!("spec.links[{index}].{field}");
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '.');
         if name.trim().is_empty() || !name.chars().all(is_name) {
             return Err(invalid(field("name"), "must be letters, digits, spaces, - and ."));
         }
         short_enough(&field("name"), name, limits::LINK_NAME_LENGTH)?;
-        if others.iter().any(|other| other.name == *name) {
-            return Err(invalid(field("name"), format!("{name:?} is already used")));
-        }
         short_enough(&field("url"), url, limits::LINK_URL_LENGTH)?;
         let parts = parse(url).map_err(|problem| invalid(field("url"), problem))?;
         Ok(Self { name: name.clone(), parts })

@@ -1,6 +1,6 @@
 //! Validates `spec.webhooks`.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{SecretKeySource, SecretSource, Webhook, WebhookFormat, limits},
-    spec_error::{SpecError, at_most, in_force, invalid},
+    spec_error::{SpecError, entries, invalid},
 };
 
 /// One entry of `spec.webhooks`. What may be large is shared by its clones.
@@ -25,24 +25,7 @@ impl ValidatedWebhook {
     /// Validates all entries. One that is wrong cannot be used, but keeps its place, because its receiver may have been sent
     /// alerts; `wrong` names it. Of two with the same name, the first is used.
     pub fn validate_all(webhooks: &[Webhook], wrong: &mut Vec<SpecError>) -> Vec<Self> {
-        in_force(at_most("spec.webhooks", webhooks.len(), limits::WEBHOOKS), wrong);
-        let mut names = HashSet::new();
-        let mut validated = Vec::with_capacity(webhooks.len().min(limits::WEBHOOKS));
-        for (index, webhook) in webhooks.iter().take(limits::WEBHOOKS).enumerate() {
-            if !names.insert(webhook.name.as_str()) {
-                let problem = format!("{:?} is already used", webhook.name);
-                wrong.push(invalid(format!("spec.webhooks[{index}].name"), problem));
-                continue;
-            }
-            match Self::new(index, webhook) {
-                Ok((webhook, error)) => {
-                    validated.push(webhook);
-                    wrong.extend(error);
-                }
-                Err(error) => wrong.push(error),
-            }
-        }
-        validated
+        entries("spec.webhooks", webhooks, limits::WEBHOOKS, |webhook| &webhook.name, Self::new, wrong)
     }
 
     /// The request about an example problem, or about its end.
@@ -54,7 +37,7 @@ impl ValidatedWebhook {
         self.policy.receiver().request(&if is_end { end(&message) } else { message }, "ROUTING-KEY")
     }
 
-    fn new(index: usize, webhook: &Webhook) -> Result<(Self, Option<SpecError>), SpecError> {
+    fn new(index: usize, webhook: &Webhook, wrong: &mut Vec<SpecError>) -> Result<Self, SpecError> {
         let (mut policy, mut error) = match NotificationPolicy::new(index, webhook) {
             Ok(policy) => (policy, None),
             Err(error) => {
@@ -74,7 +57,8 @@ impl ValidatedWebhook {
             Err(wrong) => _ = error.get_or_insert(wrong),
         }
         let endpoint = EndpointSpec::new(webhook, policy.custom.clone(), error.as_ref().map(ToString::to_string));
-        Ok((Self { policy, endpoint: Arc::new(endpoint) }, error))
+        wrong.extend(error);
+        Ok(Self { policy, endpoint: Arc::new(endpoint) })
     }
 }
 

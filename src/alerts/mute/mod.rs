@@ -4,7 +4,7 @@
 
 mod quiet_hours;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     api::{self, ProblemKind, limits},
-    spec_error::{SpecError, at_most, in_force, invalid, short_enough},
+    spec_error::{SpecError, entries, invalid, short_enough},
 };
 use quiet_hours::QuietHours;
 
@@ -58,10 +58,10 @@ impl MuteRules {
     /// Validates `spec.silences` and `spec.quietHours`. An invalid entry is not in force, so it cannot hold back alerts by
     /// mistake; `wrong` names it. A silence that has ended is valid.
     pub fn new(silences: &[api::Silence], quiet_hours: &[api::QuietHours], wrong: &mut Vec<SpecError>) -> Self {
-        let named = silences.iter().map(|silence| (silence.name.as_str(), silence));
-        let silences = entries("spec.silences", named, limits::SILENCES, Silence::new, wrong);
-        let named = quiet_hours.iter().map(|hours| (hours.name.as_str(), hours));
-        let quiet_hours = entries("spec.quietHours", named, limits::QUIET_HOURS, QuietHours::new, wrong);
+        let new = |index, silence: &api::Silence, _: &mut _| Silence::new(index, silence);
+        let silences = entries("spec.silences", silences, limits::SILENCES, |silence| &silence.name, new, wrong);
+        let new = |index, hours: &api::QuietHours, _: &mut _| QuietHours::new(index, hours);
+        let quiet_hours = entries("spec.quietHours", quiet_hours, limits::QUIET_HOURS, |hours| &hours.name, new, wrong);
         Self { silences, quiet_hours }
     }
 
@@ -208,26 +208,6 @@ impl CurrentMutes {
     pub(super) fn is_empty(&self) -> bool {
         self.mutes.is_empty()
     }
-}
-
-/// The entries of a list that are valid: at most `max`, each with a name of its own.
-fn entries<'a, S: 'a, T>(
-    field: &str,
-    specs: impl ExactSizeIterator<Item = (&'a str, &'a S)>,
-    max: usize,
-    validate: impl Fn(usize, &S) -> Result<T, SpecError>,
-    wrong: &mut Vec<SpecError>,
-) -> Vec<T> {
-    in_force(at_most(field, specs.len(), max), wrong);
-    let mut names = HashSet::new();
-    let mut entry = |(index, (name, spec)): (usize, (&'a str, &S))| {
-        if names.insert(name) {
-            validate(index, spec)
-        } else {
-            Err(invalid(format!("{field}[{index}].name"), format!("{name:?} is already used")))
-        }
-    };
-    specs.take(max).enumerate().filter_map(|named| in_force(entry(named), wrong)).collect()
 }
 
 fn time(field: &str, text: &str) -> Result<Timestamp, SpecError> {
