@@ -147,7 +147,9 @@ impl Mentions {
         let Some(mentions) = &webhook.mentions else { return Ok(Self::default()) };
         let field = format!("spec.webhooks[{index}].mentions");
         let Some(markup) = receiver(webhook.format).mention_markup() else {
-            return Err(invalid(field, "is only for the format Slack"));
+            let formats = WebhookFormat::ALL.into_iter().filter(|format| receiver(*format).mention_markup().is_some());
+            let formats: Vec<_> = formats.map(WebhookFormat::as_str).collect();
+            return Err(invalid(field, format!("is only for the format {}", formats.join(" or "))));
         };
         let lists = [
             (Severity::Critical, &mentions.critical),
@@ -161,8 +163,7 @@ impl Mentions {
             at_most(&field, list.len(), limits::MENTIONS)?;
             let markup = list.iter().enumerate().map(|(index, mention)| {
                 let shown = sanitize::single_line(mention, 32);
-                let problem = || format!("{shown:?} is not @here, @channel, or the ID of a user or a user group");
-                markup(mention).ok_or_else(|| invalid(format!("{field}[{index}]"), problem()))
+                markup(mention).map_err(|problem| invalid(format!("{field}[{index}]"), format!("{shown:?} {problem}")))
             });
             validated.push((severity, markup.collect::<Result<_, _>>()?));
         }
@@ -190,11 +191,10 @@ pub(crate) fn is_one_namespace(patterns: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::{
-        alerts::testing,
-        api::{self, Match},
-    };
+    use crate::{alerts::testing, api};
 
     fn webhook() -> Webhook {
         testing::webhook(WebhookFormat::Slack)
@@ -209,70 +209,51 @@ mod tests {
         assert!(policy.send_resolved);
     }
 
+    fn policy(matching: serde_json::Value) -> Result<NotificationPolicy, String> {
+        let match_ = Some(serde_json::from_value(matching).unwrap());
+        NotificationPolicy::new(0, &Webhook { match_, ..webhook() }).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn names_the_field_of_an_invalid_value() {
-        let mut bad = webhook();
-        bad.timeout = Some(GoDuration::from("1h"));
-        let error = NotificationPolicy::new(3, &bad).unwrap_err();
-        assert_eq!(error.to_string(), "spec.webhooks[3].timeout: must be from 1s to 1m, not 1h");
-        let mut bad = webhook();
-        bad.after = Some(GoDuration::from("soon"));
-        assert!(NotificationPolicy::new(0, &bad).unwrap_err().to_string().starts_with("spec.webhooks[0].after: "));
-        let mut bad = webhook();
-        bad.match_ = Some(Match { namespaces: Some(vec!["[".to_owned()]), ..Match::default() });
-        assert!(
-            NotificationPolicy::new(0, &bad)
-                .unwrap_err()
-                .to_string()
-                .starts_with("spec.webhooks[0].match.namespaces[0]: ")
-        );
-        let mut bad = webhook();
-        bad.match_ = Some(Match { teams: Some(vec!["web".to_owned(), "a*b*".to_owned()]), ..Match::default() });
-        let error = NotificationPolicy::new(0, &bad).unwrap_err().to_string();
-        assert_eq!(error, r#"spec.webhooks[0].match.teams[1]: "a*b*" is not the name of a team with at most one *"#);
+        let of = |webhook| NotificationPolicy::new(3, &webhook).unwrap_err().to_string();
+        let timeout = of(Webhook { timeout: Some(GoDuration::from("1h")), ..webhook() });
+        assert_eq!(timeout, "spec.webhooks[3].timeout: must be from 1s to 1m, not 1h");
+        let after = of(Webhook { after: Some(GoDuration::from("soon")), ..webhook() });
+        assert!(after.starts_with("spec.webhooks[3].after: "), "{after}");
+        let namespaces = policy(json!({"namespaces": ["["]})).unwrap_err();
+        assert!(namespaces.starts_with("spec.webhooks[0].match.namespaces[0]: "), "{namespaces}");
+        let teams = policy(json!({"teams": ["web", "a*b*"]})).unwrap_err();
+        assert_eq!(teams, r#"spec.webhooks[0].match.teams[1]: "a*b*" is not the name of a team with at most one *"#);
     }
 
     #[test]
-    fn matches_a_failed_pull_by_either_of_its_reasons() {
-        let mut spec = webhook();
-        let names = ["ErrImagePull", "ImagePullBackOff"];
-        let of = |reason: &str| Incident { reason: reason.into(), ..Incident::default() };
-        for name in names {
-            spec.match_ = Some(Match { reasons: Some(vec![name.to_owned()]), ..Match::default() });
-            let policy = NotificationPolicy::new(0, &spec).unwrap();
-            assert!(names.iter().all(|reason| policy.matches(&of(reason), &[])));
-            assert!(!policy.matches(&of("OOMKilled"), &[]), "{name}");
+    fn matches_reasons_with_their_synonyms_and_teams_by_name_and_pattern() {
+        let reason = |reason: &str| Incident { reason: reason.into(), ..Incident::default() };
+        let team = |team: &str| Incident { team: team.into(), ..Incident::default() };
+        let of_spec = |is_of_spec| Incident { namespace: "ops".into(), is_of_spec, ..Incident::default() };
+        let narrow =
+            json!({"namespaces": ["shop"], "reasons": ["Image"], "teams": ["web"], "severities": ["critical"]});
+        for (matching, incident, expected) in [
+            (json!({"reasons": ["ErrImagePull"]}), reason("ErrImagePull"), true),
+            (json!({"reasons": ["ErrImagePull"]}), reason("ImagePullBackOff"), true),
+            (json!({"reasons": ["ErrImagePull"]}), reason("OOMKilled"), false),
+            (json!({"reasons": ["ImagePullBackOff"]}), reason("ErrImagePull"), true),
+            (json!({"reasons": ["ImagePullBackOff"]}), reason("OOMKilled"), false),
+            (json!({"teams": ["web", "Shop_*"]}), team("web"), true),
+            (json!({"teams": ["web", "Shop_*"]}), team("web2"), false),
+            (json!({"teams": ["web", "Shop_*"]}), team("Shop_eu.1"), true),
+            (json!({"teams": ["web", "Shop_*"]}), team("shop_eu"), false),
+            (json!({"teams": ["web", "Shop_*"]}), team(""), false),
+            (json!({"teams": ["*"]}), team("web"), true),
+            (json!({"teams": ["*"]}), team(""), false),
+            // Every webhook is sent an incident about the spec.
+            (narrow.clone(), of_spec(true), true),
+            (narrow, of_spec(false), false),
+        ] {
+            let policy = policy(matching.clone()).unwrap();
+            assert_eq!(policy.matches(&incident, &[]), expected, "{matching}: {incident:?}");
         }
-    }
-
-    #[test]
-    fn an_incident_about_the_spec_matches_every_webhook() {
-        let mut spec = webhook();
-        let only = |name: &str| Some(vec![name.to_owned()]);
-        let match_ = Match { namespaces: only("shop"), reasons: only("Image"), teams: only("web"), ..Match::default() };
-        spec.match_ = Some(Match { severities: Some(vec![Severity::Critical]), ..match_ });
-        let policy = NotificationPolicy::new(0, &spec).unwrap();
-        let matches = |is_of_spec| {
-            let incident = Incident { namespace: "ops".into(), is_of_spec, ..Incident::default() };
-            policy.matches(&incident, &[])
-        };
-        assert!(matches(true) && !matches(false));
-    }
-
-    #[test]
-    fn matches_teams_by_name_and_by_pattern() {
-        let mut spec = webhook();
-        let teams = ["web", "Shop_*"].map(str::to_owned).to_vec();
-        spec.match_ = Some(Match { teams: Some(teams), ..Match::default() });
-        let matches = |spec: &Webhook, team: &str| {
-            let incident = Incident { team: team.into(), ..Incident::default() };
-            NotificationPolicy::new(0, spec).unwrap().matches(&incident, &[])
-        };
-        for (team, expected) in [("web", true), ("web2", false), ("Shop_eu.1", true), ("shop_eu", false), ("", false)] {
-            assert_eq!(matches(&spec, team), expected, "{team:?}");
-        }
-        spec.match_ = Some(Match { teams: Some(vec!["*".to_owned()]), ..Match::default() });
-        assert!(matches(&spec, "web") && !matches(&spec, ""), "any team, but not none");
     }
 
     #[test]
@@ -288,17 +269,7 @@ mod tests {
     fn counts_after_from_when_the_incident_became_a_problem() {
         let policy = NotificationPolicy::new(0, &webhook()).unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut incident = Incident {
-            key: "k".into(),
-            namespace: "shop".into(),
-            owner: crate::api::Owner { kind: "Deployment".to_owned(), name: "cart".to_owned() }.into(),
-            kind: crate::api::ProblemKind::Unschedulable,
-            reason: "Unschedulable".into(),
-            since: at(1000),
-            tolerated: Duration::from_secs(60),
-            pods: 1,
-            ..Incident::default()
-        };
+        let mut incident = Incident { since: at(1000), tolerated: Duration::from_secs(60), ..Incident::default() };
         assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1090)));
         incident.tolerated = Duration::ZERO;
         assert_eq!(policy.due_at(&incident, at(1060)), Some(at(1030)));

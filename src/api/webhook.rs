@@ -74,9 +74,29 @@ pub struct Webhook {
     pub timeout: Option<GoDuration>,
 }
 
-/// A message format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum WebhookFormat {
+/// Defines the message formats, each by one line with its description in the schema.
+macro_rules! formats {
+    ($($(#[$meta:meta])* $Format:ident,)*) => {
+        /// A message format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum WebhookFormat {
+            $($(#[$meta])* $Format,)*
+        }
+
+        impl WebhookFormat {
+            pub const ALL: [Self; [$(stringify!($Format)),*].len()] = [$(Self::$Format),*];
+
+            #[must_use]
+            pub(crate) fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$Format => stringify!($Format),)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// Alertmanager's webhook body, version 4.
     Generic,
     /// Alertmanager's API v2.
@@ -93,33 +113,6 @@ pub enum WebhookFormat {
     CloudEvents,
     /// A request of your own, in `custom`.
     Custom,
-}
-
-impl WebhookFormat {
-    pub const ALL: [Self; 8] = [
-        Self::Generic,
-        Self::Alertmanager,
-        Self::Slack,
-        Self::Discord,
-        Self::Teams,
-        Self::PagerDuty,
-        Self::CloudEvents,
-        Self::Custom,
-    ];
-
-    #[must_use]
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Generic => "Generic",
-            Self::Alertmanager => "Alertmanager",
-            Self::Slack => "Slack",
-            Self::Discord => "Discord",
-            Self::Teams => "Teams",
-            Self::PagerDuty => "PagerDuty",
-            Self::CloudEvents => "CloudEvents",
-            Self::Custom => "Custom",
-        }
-    }
 }
 
 /// A value from a Secret in the object's own namespace.

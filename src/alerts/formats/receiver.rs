@@ -12,8 +12,9 @@ use crate::alerts::{Alert, Notification};
 /// The status of an answer that says in other words that the message was refused for its content.
 pub(super) const REFUSED: u16 = 400;
 
-/// A message format, and the receivers that read it: everything in which they differ from others. Each is a file of its own,
-/// and a row of [`receiver`](super::receiver).
+/// A message format, and the receivers that read it: everything in which they differ from others. A format is a file with this
+/// trait, a line of [`WebhookFormat`](crate::api::WebhookFormat) and of [`receiver`](super::receiver), a snapshot of its
+/// messages, and a page in `docs/receivers`.
 ///
 /// What a method returns by default is right for most receivers.
 pub(in crate::alerts) trait Receiver: Sync {
@@ -28,9 +29,9 @@ pub(in crate::alerts) trait Receiver: Sync {
         Ok(String::new())
     }
 
-    /// Makes markup of an entry of `spec.webhooks[].mentions`, which is absent if the entry is invalid. Absent itself if the
-    /// format has no mentions.
-    fn mention_markup(&self) -> Option<fn(&str) -> Option<String>> {
+    /// Makes markup of an entry of `spec.webhooks[].mentions`, or says what is wrong with it. Absent if the format has no
+    /// mentions.
+    fn mention_markup(&self) -> Option<fn(&str) -> Result<String, &'static str>> {
         None
     }
 
@@ -116,7 +117,7 @@ pub struct RenderError {
 }
 
 impl RenderError {
-    pub(super) fn new(field: &str, at: Option<(usize, usize)>, problem: impl Into<String>) -> Self {
+    pub(in crate::alerts) fn new(field: &str, at: Option<(usize, usize)>, problem: impl Into<String>) -> Self {
         Self { field: field.to_owned(), at, problem: problem.into(), detail: String::new(), is_too_much: false }
     }
 

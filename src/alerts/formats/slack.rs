@@ -47,7 +47,7 @@ impl Receiver for Slack {
         Ok(Request::json(&body))
     }
 
-    fn mention_markup(&self) -> Option<fn(&str) -> Option<String>> {
+    fn mention_markup(&self) -> Option<fn(&str) -> Result<String, &'static str>> {
         Some(mention)
     }
 
@@ -98,18 +98,15 @@ fn slack_status(error: &str) -> Option<u16> {
 }
 
 /// The markup of a mention. IDs consist of upper-case letters and digits, so they cannot end it.
-fn mention(mention: &str) -> Option<String> {
-    match mention {
-        "@here" => return Some("<!here>".to_owned()),
-        "@channel" => return Some("<!channel>".to_owned()),
-        _ => {}
-    }
+fn mention(mention: &str) -> Result<String, &'static str> {
     let is_id = mention.len() <= limits::MENTION_LENGTH
         && mention.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    match mention.as_bytes() {
-        [b'U' | b'W', _, ..] if is_id => Some(format!("<@{mention}>")),
-        [b'S', _, ..] if is_id => Some(format!("<!subteam^{mention}>")),
-        _ => None,
+    match (mention, mention.as_bytes()) {
+        ("@here", _) => Ok("<!here>".to_owned()),
+        ("@channel", _) => Ok("<!channel>".to_owned()),
+        (_, [b'U' | b'W', _, ..]) if is_id => Ok(format!("<@{mention}>")),
+        (_, [b'S', _, ..]) if is_id => Ok(format!("<!subteam^{mention}>")),
+        _ => Err("is not @here, @channel, or the ID of a user or a user group"),
     }
 }
 
