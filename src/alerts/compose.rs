@@ -2,7 +2,6 @@
 //! do not fit are reverted, and sent in the next message.
 
 use arcstr::ArcStr;
-use jiff::Timestamp;
 use ring::digest::{Context, SHA256};
 
 use super::{
@@ -16,20 +15,12 @@ use super::{
     times::has_elapsed,
 };
 use crate::{
-    api::{AlertPhase, AlertStatus, Detail, MessageKind, Severity, WebhookStatus},
+    api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, Severity, WebhookStatus},
     hex::hex,
 };
 
 /// How long a resolved alert is sent again to a receiver that expires alerts.
 const RESEND_RESOLVED: std::time::Duration = std::time::Duration::from_secs(5 * 60);
-
-/// What identifies a message, apart from its contents.
-pub(super) struct Envelope {
-    pub id: String,
-    pub kind: MessageKind,
-    pub created: Timestamp,
-    pub detail: Detail,
-}
 
 /// Reverts the marked alerts that do not fit into one message. Firing alerts precede resolved ones, the oldest first.
 pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
@@ -46,12 +37,13 @@ pub(super) fn revert_excess(webhook: &mut WebhookState<'_>) {
     }
 }
 
-/// Builds the message about the marked alerts and the storm.
-pub(super) fn compose(webhook: &WebhookState<'_>, envelope: Envelope) -> Notification {
+/// Builds the message about the marked alerts and the storm. A message of the kind Resend is not the pending one.
+pub(super) fn compose(webhook: &WebhookState<'_>, message: &PendingMessage) -> Notification {
     let (input, pacing) = (webhook.input, &webhook.input.policy.pacing);
+    let (kind, created, detail) = (message.kind, message.created.0, message.detail);
     let single = pacing.single_incident;
-    let resend = envelope.kind == MessageKind::Resend;
-    let names_only = envelope.detail == Detail::Names;
+    let resend = kind == MessageKind::Resend;
+    let names_only = detail == Detail::Names;
     let mut started = alerts_where(webhook, |alert| match alert.phase {
         AlertPhase::Announcing => !resend || webhook.status.may_be_delivered() && !names_only,
         _ => false,
@@ -67,11 +59,10 @@ pub(super) fn compose(webhook: &WebhookState<'_>, envelope: Envelope) -> Notific
     });
     for alert in &mut resolved {
         let stored = webhook.status.alerts.iter().find(|stored| stored.key == alert.key);
-        alert.resolved_at =
-            stored.and_then(|stored| stored.gone_since.as_ref()).map(|at| at.0).or(Some(envelope.created));
+        alert.resolved_at = stored.and_then(|stored| stored.gone_since.as_ref()).map(|at| at.0).or(Some(created));
         alert.incident.pods = 0;
     }
-    let mut storm = storm(webhook, &envelope);
+    let mut storm = storm(webhook, message);
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
     // A message with names only says nothing about the incidents that it does not name: the receiver may refuse it for
     // them.
@@ -91,7 +82,6 @@ pub(super) fn compose(webhook: &WebhookState<'_>, envelope: Envelope) -> Notific
         .into_iter()
         .filter(|alert| (resend || !names_only) && budget.try_add(alert, webhook.input.now))
         .collect();
-    let Envelope { id, kind, created, detail } = envelope;
     // PagerDuty's events are about one incident, and a resolve event has no text.
     let has_text = !resend && (!single || !started.is_empty() || storm.as_ref().is_some_and(|storm| storm.count > 0));
     let muted = webhook.status.muted.as_ref().filter(|_| has_text);
@@ -103,7 +93,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, envelope: Envelope) -> Notific
         first.map(|alert| &mut alert.held_back).or(storm).into_iter().for_each(|number| *number = ended_while_muted);
     }
     Notification {
-        id,
+        id: message.id.clone(),
         kind,
         source: input.source.clone(),
         webhook: input.policy.name.clone(),
@@ -161,10 +151,10 @@ fn alerts_where(webhook: &WebhookState<'_>, condition: impl Fn(&AlertStatus) -> 
     alerts.into_iter().map(new).collect()
 }
 
-fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
+fn storm(webhook: &WebhookState<'_>, message: &PendingMessage) -> Option<Storm> {
     let storm = webhook.status.storm.as_ref()?;
     let sent = storm.overflow.as_ref().map_or(0, |overflow| overflow.count);
-    let resend = envelope.kind == MessageKind::Resend;
+    let resend = message.kind == MessageKind::Resend;
     let count = match storm.phase {
         // The current incidents may be unknown when a message is sent again.
         AlertPhase::Firing if resend => sent,
@@ -178,8 +168,8 @@ fn storm(webhook: &WebhookState<'_>, envelope: &Envelope) -> Option<Storm> {
     };
     let is_resolving = storm.phase == AlertPhase::Resolving;
     let resolved_at =
-        if is_resolving { storm.gone_since.as_ref().map(|at| at.0).or(Some(envelope.created)) } else { None };
-    let announces = storm.phase == AlertPhase::Announcing && envelope.kind == MessageKind::Firing;
+        if is_resolving { storm.gone_since.as_ref().map(|at| at.0).or(Some(message.created.0)) } else { None };
+    let announces = storm.phase == AlertPhase::Announcing && message.kind == MessageKind::Firing;
     let critical = if announces { webhook.new_critical(storm) } else { Vec::new() };
     // Absent if an older version stored it, whose label was always `warning`.
     let first_severity = storm.severity.unwrap_or_default();

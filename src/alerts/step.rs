@@ -17,10 +17,11 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     common_cause::Grouped,
-    compose::{Envelope, compose, is_resent, new_id, revert_excess},
+    compose::{compose, is_resent, new_id, revert_excess},
     input::StepInput,
     lifecycle::Event,
     muted,
@@ -29,7 +30,7 @@ use super::{
     state::WebhookState,
     times::{elapses_at, later, whole_seconds},
 };
-use crate::api::{AlertPhase, AlertStatus, MessageKind, PendingMessage, WebhookStatus};
+use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,9 +101,8 @@ fn resend(webhook: &WebhookState<'_>, timer: &mut WakeTimer) -> Option<Notificat
         return None;
     }
     timer.is_due(later(input.now, every));
-    let kind = MessageKind::Resend;
-    let (id, detail) = (new_id(webhook, kind, true), state.resend_detail);
-    Some(compose(webhook, Envelope { id, kind, created: input.now, detail }))
+    let message = new_message(webhook, MessageKind::Resend, Time(input.now), state.resend_detail);
+    Some(compose(webhook, &message))
 }
 
 /// Returns the next attempt at the pending message, or a new message.
@@ -140,16 +140,14 @@ fn next_message(webhook: &mut WebhookState<'_>, timer: &mut WakeTimer) -> Option
     }
     prepare(webhook);
     let kind = if kind == MessageKind::Firing && !webhook.announces() { MessageKind::Resolved } else { kind };
-    webhook.status.pending = Some(PendingMessage {
-        id: new_id(webhook, kind, !input.is_unstored),
-        kind,
-        created: whole_seconds(input.now),
-        attempts: 0,
-        in_flight: false,
-        maybe_delivered: false,
-        detail: refusal::detail(&webhook.status),
-    });
+    let detail = refusal::detail(&webhook.status);
+    webhook.status.pending = Some(new_message(webhook, kind, whole_seconds(input.now), detail));
     attempt_pending(webhook)
+}
+
+fn new_message(webhook: &WebhookState<'_>, kind: MessageKind, created: Time, detail: Detail) -> PendingMessage {
+    let id = new_id(webhook, kind, !webhook.input.is_unstored || kind == MessageKind::Resend);
+    PendingMessage { id, kind, created, attempts: 0, in_flight: false, maybe_delivered: false, detail }
 }
 
 fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
@@ -231,8 +229,8 @@ fn attempt_pending(webhook: &mut WebhookState<'_>) -> Option<Notification> {
     // If a crash prevents the outcome of an attempt from being recorded, the message may have been delivered.
     pending.maybe_delivered |= pending.in_flight;
     pending.in_flight = true;
-    let (id, kind, created, detail) = (pending.id.clone(), pending.kind, pending.created.0, pending.detail);
-    Some(compose(webhook, Envelope { id, kind, created, detail }))
+    let pending = pending.clone();
+    Some(compose(webhook, &pending))
 }
 
 /// When the repeat interval of the first alert ends.
