@@ -169,38 +169,48 @@ mod tests {
         }
     }
 
-    fn condition(webhooks: &[(&WebhookStatus, Option<&str>)]) -> (String, String, String) {
-        let webhooks: Vec<_> = webhooks
-            .iter()
-            .map(|(state, unusable)| WebhookSummary { state, unusable: *unusable, unreadable: None })
-            .collect();
-        let condition = delivered_condition(&webhooks, &[], 3, None, Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(condition.observed_generation, Some(3));
-        (condition.status, condition.reason, condition.message)
+    fn summaries(webhooks: &[WebhookStatus]) -> Vec<WebhookSummary<'_>> {
+        webhooks.iter().map(|state| WebhookSummary { state, unusable: None, unreadable: None }).collect()
+    }
+
+    fn summary(webhooks: &[WebhookStatus]) -> (&'static str, &'static str, String) {
+        summarize_delivery(&summaries(webhooks)).unwrap()
     }
 
     #[test]
     fn names_each_failing_webhook_and_the_reason() {
-        let good = webhook("good", None);
-        let new = WebhookStatus { last_success: None, ..webhook("new", None) };
+        let (good, new) = (webhook("good", None), WebhookStatus { last_success: None, ..webhook("new", None) });
         let bad = webhook("bad", Some("the receiver answered 500"));
-        let texts = |(a, b, c): (&str, &str, &str)| (a.to_owned(), b.to_owned(), c.to_owned());
-        assert_eq!(condition(&[(&new, None)]), texts(("Unknown", "NothingSent", "nothing was sent yet")));
-        assert_eq!(
-            condition(&[(&good, None), (&new, None)]),
-            texts(("True", "Delivered", "2 webhooks accepted every message"))
-        );
-        assert_eq!(
-            condition(&[(&good, None), (&bad, None)]),
-            texts(("False", "DeliveryFailing", "1 of 2 webhooks: bad: the receiver answered 500"))
-        );
-        assert_eq!(
-            condition(&[(&new, Some("Secret a/b does not exist")), (&bad, None)]),
-            texts((
+        let gone = WebhookStatus { stopped: true, ..webhook("old", Some("the receiver answered 410")) };
+        let slow = WebhookStatus { dropped: 3, ..webhook("ops", Some("the receiver did not answer in time")) };
+        for (webhooks, status, reason, message) in [
+            (vec![new.clone()], "Unknown", "NothingSent", "nothing was sent yet"),
+            (vec![good.clone()], "True", "Delivered", "webhook good accepted every message"),
+            (vec![good.clone(), new.clone()], "True", "Delivered", "2 webhooks accepted every message"),
+            (
+                vec![good.clone(), bad.clone()],
                 "False",
-                "WebhookUnusable",
-                "2 of 2 webhooks: new: Secret a/b does not exist; bad: the receiver answered 500"
-            ))
+                "DeliveryFailing",
+                "1 of 2 webhooks: bad: the receiver answered 500",
+            ),
+            (vec![good, gone.clone()], "False", "ReceiverGone", "1 of 2 webhooks: old: the receiver answered 410"),
+            (
+                vec![slow, gone],
+                "False",
+                "DeliveryFailing",
+                "2 of 2 webhooks: ops: the receiver did not answer in time (3 problems ended before they could be sent); \
+                 old: the receiver answered 410",
+            ),
+        ] {
+            assert_eq!(summary(&webhooks), (status, reason, message.to_owned()));
+        }
+        let unusable = WebhookSummary { state: &new, unusable: Some("Secret a/b does not exist"), unreadable: None };
+        let failing = WebhookSummary { state: &bad, unusable: None, unreadable: None };
+        let condition = delivered_condition(&[unusable, failing], &[], 3, None, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((condition.reason.as_str(), condition.observed_generation), ("WebhookUnusable", Some(3)));
+        assert_eq!(
+            condition.message,
+            "2 of 2 webhooks: new: Secret a/b does not exist; bad: the receiver answered 500"
         );
     }
 
@@ -224,15 +234,6 @@ mod tests {
         let condition = delivered_condition(&webhooks, &["migration"], 1, None, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(condition.message, "webhook good accepted every message; silence migration has expired");
         assert_eq!(condition.status, "True");
-    }
-
-    fn summaries(webhooks: &[WebhookStatus]) -> Vec<WebhookSummary<'_>> {
-        webhooks.iter().map(|state| WebhookSummary { state, unusable: None, unreadable: None }).collect()
-    }
-
-    fn summary(webhooks: &[WebhookStatus]) -> (bool, &'static str, String) {
-        let (status, reason, message) = summarize_delivery(&summaries(webhooks)).unwrap();
-        (status == "True", reason, message)
     }
 
     #[test]
@@ -283,8 +284,8 @@ mod tests {
         let mut refusing = webhook("ops", None);
         refusing.last_refusal = webhook("", Some("the receiver answered 400: “invalid_blocks”")).last_error;
         refusing.alerts = vec![alert("a", "Queued", true), alert("b", "Firing", false), alert("c", "Resolved", true)];
-        let (delivered, reason, message) = summary(&[refusing.clone(), webhook("chat", None)]);
-        assert_eq!((delivered, reason), (false, "IncidentsRefused"));
+        let (status, reason, message) = summary(&[refusing.clone(), webhook("chat", None)]);
+        assert_eq!((status, reason), ("False", "IncidentsRefused"));
         let expected = "ops: refuses messages about shop/Job a: the receiver answered 400: “invalid_blocks”";
         assert_eq!(message, format!("1 of 2 webhooks: {expected}"));
         refusing.alerts = ["a", "b", "c", "d", "e"].map(|name| alert(name, "Firing", true)).to_vec();
@@ -292,28 +293,5 @@ mod tests {
         assert!(message.contains("about shop/Job a, shop/Job b, shop/Job c, and 2 more: the"), "{message}");
         let failing = webhook("chat", Some("the receiver answered 500"));
         assert_eq!(summary(&[refusing, failing]).1, "DeliveryFailing");
-    }
-
-    #[test]
-    fn names_the_errors_of_webhooks_and_what_was_dropped() {
-        assert_eq!(
-            summary(&[webhook("ops", None)]),
-            (true, "Delivered", "webhook ops accepted every message".to_owned())
-        );
-        let mut gone = webhook("old", Some("the receiver answered 410"));
-        gone.stopped = true;
-        assert_eq!(
-            summary(&[webhook("ops", None), gone.clone()]),
-            (false, "ReceiverGone", "1 of 2 webhooks: old: the receiver answered 410".to_owned())
-        );
-        let mut slow = webhook("ops", Some("the receiver did not answer in time"));
-        slow.dropped = 3;
-        let (delivered, reason, message) = summary(&[slow, gone]);
-        assert_eq!((delivered, reason), (false, "DeliveryFailing"));
-        assert_eq!(
-            message,
-            "2 of 2 webhooks: ops: the receiver did not answer in time (3 problems ended before they could be sent); \
-             old: the receiver answered 410"
-        );
     }
 }

@@ -270,6 +270,8 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::json;
 
     use super::{super::system_lookup, *};
@@ -290,44 +292,17 @@ mod tests {
         Dispatcher::new(client, clock, options, http, None, timings, metrics.clone())
     }
 
-    /// Starts the worker of an object with stored delivery state.
-    fn update(dispatcher: &mut Dispatcher, name: &str) -> NamespacedName {
-        update_with(dispatcher, name, &Arc::default(), &Arc::default(), None)
-    }
-
-    fn update_in(dispatcher: &mut Dispatcher, namespace: &str, name: &str) -> NamespacedName {
-        let key = NamespacedName::new(namespace, name);
-        update_key(dispatcher, &key, &Arc::default(), &Arc::default(), None);
-        key
-    }
-
-    fn update_with(
-        dispatcher: &mut Dispatcher,
-        name: &str,
-        webhooks: &Arc<[ValidatedWebhook]>,
-        mute_rules: &Arc<MuteRules>,
-        incidents: Option<Vec<Incident>>,
-    ) -> NamespacedName {
-        let key = NamespacedName::new(NAMESPACE, name);
-        update_key(dispatcher, &key, webhooks, mute_rules, incidents);
-        key
-    }
-
-    fn update_key(
-        dispatcher: &mut Dispatcher,
-        key: &NamespacedName,
-        webhooks: &Arc<[ValidatedWebhook]>,
-        mute_rules: &Arc<MuteRules>,
-        incidents: Option<Vec<Incident>>,
-    ) {
+    /// Updates an object with stored delivery state, which starts its worker.
+    fn update(dispatcher: &mut Dispatcher, key: &NamespacedName, incidents: Option<Vec<Incident>>) {
+        static SPEC: LazyLock<(Arc<[ValidatedWebhook]>, Arc<MuteRules>)> = LazyLock::new(Default::default);
         let status = json!({"watchedPods": 0, "problematicPodCount": 0, "webhooks": [{"name": "ops"}]});
         let status: OrchestrStatus = serde_json::from_str(&status.to_string()).unwrap();
         let update = ObjectUpdate {
             uid: &key.name,
             generation: 1,
-            webhooks,
+            webhooks: &SPEC.0,
             changed_after: Instant::now(),
-            mute_rules,
+            mute_rules: &SPEC.1,
             status: Some(&status),
             resource_version: "1",
             lost_webhooks: &[],
@@ -337,6 +312,10 @@ mod tests {
             gone: GoneAlerts::default(),
         };
         dispatcher.update(key, update);
+    }
+
+    fn object(name: &str) -> NamespacedName {
+        NamespacedName::new(NAMESPACE, name)
     }
 
     async fn join_all(dispatcher: &mut Dispatcher) {
@@ -355,7 +334,8 @@ mod tests {
         let delete = |dispatcher: &mut Dispatcher, namespace: &str| {
             let before = dispatcher.ending.len();
             for number in 0..2 * ENDING_IN_NAMESPACE {
-                let key = update_in(dispatcher, namespace, &number.to_string());
+                let key = NamespacedName::new(namespace, &number.to_string());
+                update(dispatcher, &key, None);
                 dispatcher.forget(&key);
             }
             dispatcher.ending.len() - before
@@ -376,10 +356,14 @@ mod tests {
         metrics.set_synced(true);
         metrics.set_leader(true);
         let mut dispatcher = dispatcher_with(&metrics);
-        let key = NamespacedName::new(NAMESPACE, "cluster");
         let begun = Instant::now();
         let later = begun + Duration::from_secs(11 * 60);
-        metrics.set_failing_webhooks(&key, "1", &[FailingWebhook { name: "ops", only_refuses: false }], begun);
+        metrics.set_failing_webhooks(
+            &object("cluster"),
+            "1",
+            &[FailingWebhook { name: "ops", only_refuses: false }],
+            begun,
+        );
         assert_eq!(metrics.is_delivering(None, later), Err(Unhealthy::NotDelivering));
         dispatcher.stand_down();
         assert_eq!(metrics.is_delivering(None, later), Ok(()), "the next leader reports what fails");
@@ -387,13 +371,13 @@ mod tests {
 
     #[tokio::test]
     async fn another_worker_continues_after_one_has_panicked() {
-        let mut dispatcher = dispatcher();
-        let key = update(&mut dispatcher, "cluster");
+        let (mut dispatcher, key) = (dispatcher(), object("cluster"));
+        update(&mut dispatcher, &key, None);
         // As after a panic: the task is gone, and with it the receiver of its input.
         dispatcher.tasks.abort_all();
         while dispatcher.tasks.join_next().await.is_some() {}
         assert!(dispatcher.workers[&key].input.is_closed());
-        update(&mut dispatcher, "cluster");
+        update(&mut dispatcher, &key, None);
         assert!(!dispatcher.workers[&key].input.is_closed());
         assert_eq!(dispatcher.tasks.len(), 1);
     }
@@ -412,22 +396,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_update_that_changes_nothing_wakes_no_worker() {
-        let mut dispatcher = dispatcher();
-        let (webhooks, rules) = (Arc::default(), Arc::default());
-        let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
+        let (mut dispatcher, key) = (dispatcher(), object("cluster"));
         let all = |message: &str| Some((0..100).map(|number| incident(number, message)).collect());
-        let key = update(all("a"));
+        update(&mut dispatcher, &key, all("a"));
         let mut input = dispatcher.workers[&key].input.subscribe();
         let first = Arc::clone(&input.borrow_and_update().incidents);
-        let mut update = |incidents| update_with(&mut dispatcher, "cluster", &webhooks, &rules, incidents);
         for (incidents, is_changed) in
             [(all("a"), false), (all("b"), true), (all("b"), false), (None, true), (None, false), (all("b"), true)]
         {
-            update(incidents);
+            update(&mut dispatcher, &key, incidents);
             assert_eq!(input.has_changed().unwrap(), is_changed);
             input.borrow_and_update();
         }
-        update(all("a"));
+        update(&mut dispatcher, &key, all("a"));
         assert!(!Arc::ptr_eq(&first, &input.borrow_and_update().incidents));
         assert_eq!(first.len(), 100);
     }
@@ -435,15 +416,12 @@ mod tests {
     #[tokio::test]
     async fn workers_of_many_objects_share_the_names_of_their_incidents() {
         let mut dispatcher = dispatcher();
-        let (webhooks, rules) = (Arc::default(), Arc::default());
-        let known: Vec<Arc<[Incident]>> = (0..20)
-            .map(|object| {
-                let incidents = (0..100).map(|number| incident(number, &format!("seen by {object}"))).collect();
-                let key = update_with(&mut dispatcher, &object.to_string(), &webhooks, &rules, Some(incidents));
-                let input = dispatcher.workers[&key].input.borrow().clone();
-                input.incidents
-            })
-            .collect();
+        let mut incidents_of = |key: NamespacedName| {
+            let incidents = (0..100).map(|number| incident(number, &format!("seen by {key}"))).collect();
+            update(&mut dispatcher, &key, Some(incidents));
+            Arc::clone(&dispatcher.workers[&key].input.borrow().incidents)
+        };
+        let known: Vec<_> = (0..20).map(|number| incidents_of(object(&number.to_string()))).collect();
         let (first, others) = known.split_first().unwrap();
         for (own, other) in others.iter().flat_map(|incidents| first.iter().zip(incidents.iter())) {
             assert!(Arc::ptr_eq(&own.owner, &other.owner) && ArcStr::ptr_eq(&own.key, &other.key));

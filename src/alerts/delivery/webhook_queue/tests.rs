@@ -10,45 +10,10 @@ use crate::{
     api::{NamespacedName, Owner, WebhookFormat},
 };
 
-fn queue() -> WebhookQueue {
-    let spec = serde_json::json!({
-        "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "ops", "key": "url"}},
-    });
-    let webhooks = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new());
-    WebhookQueue::new(webhooks.into_iter().next().unwrap(), None, DeliveryTimings::default())
-}
-
-/// How often the Secrets are read within a time if every read has this result.
-fn reads(
-    queue: &mut WebhookQueue,
-    from: Instant,
-    time: Duration,
-    result: impl Fn() -> Result<WebhookSecrets, Unavailable>,
-) -> usize {
-    let (source, memory) = (Source::from(NamespacedName::new("shop", "cluster")), IncidentMemory::default());
-    let (mut now, mut reads) = (from, 0);
-    while now < from + time {
-        let input = ObjectInput {
-            source: &source,
-            incidents: &[],
-            incidents_known: true,
-            memory: &memory,
-            gone: &GoneAlerts::default(),
-            mute_rules: &MuteRules::default(),
-            mutes: &CurrentMutes::default(),
-            bytes: alert_bytes(1),
-            is_unstored: false,
-            now: Timestamp::UNIX_EPOCH,
-        };
-        let stored = queue.state().clone();
-        if let Action::ReadSecrets = queue.next_action(&input, Some(&stored), now) {
-            reads += 1;
-            let spec = Arc::clone(&queue.webhook.endpoint);
-            queue.on_secrets(&spec, result(), now);
-        }
-        now += Duration::from_secs(1);
-    }
-    reads
+fn webhook(secret: &str) -> ValidatedWebhook {
+    let url = serde_json::json!({"secretKeyRef": {"name": secret, "key": "url"}});
+    let spec = serde_json::json!({"name": "ops", "format": "Slack", "urlFrom": url});
+    ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new()).remove(0)
 }
 
 fn unusable(config: &str) -> Result<WebhookSecrets, Unavailable> {
@@ -59,28 +24,6 @@ fn unusable(config: &str) -> Result<WebhookSecrets, Unavailable> {
         versioned_receiver: String::new(),
         endpoint,
     })
-}
-
-#[test]
-fn reads_unusable_secrets_less_and_less_often() {
-    let (mut queue, start) = (queue(), Instant::now());
-    let minute = Duration::from_secs(60);
-    let hour = 60 * minute;
-    let first = reads(&mut queue, start, minute, || unusable("a"));
-    assert!((3..=6).contains(&first), "{first} in the first minute");
-    let rest = reads(&mut queue, start + minute, hour, || unusable("a"));
-    assert!((10..=30).contains(&rest), "{rest} in the next hour");
-    // Someone works on the Secret, so the next change is noticed soon.
-    let changed = start + minute + hour;
-    let after = reads(&mut queue, changed, 6 * minute, || unusable("b"));
-    assert!((4..=12).contains(&after), "{after} in six minutes with a change");
-}
-
-#[test]
-fn asks_a_server_that_does_not_answer_less_and_less_often() {
-    let (mut queue, start) = (queue(), Instant::now());
-    let asked = reads(&mut queue, start, Duration::from_secs(3600), || Err(Unavailable::NotAnswered));
-    assert!((60..=125).contains(&asked), "{asked} in an hour");
 }
 
 fn usable(url: &str) -> Result<WebhookSecrets, Unavailable> {
@@ -107,11 +50,19 @@ const URL: &str = "https://hooks.example.com/1";
 impl Steps {
     fn new(stored: Option<WebhookStatus>) -> Self {
         let stored = stored.map(Arc::new);
-        let mut queue = queue();
-        queue.base = stored.clone().unwrap_or_else(|| Arc::clone(&queue.base));
+        let queue = WebhookQueue::new(webhook("ops"), stored.clone(), DeliveryTimings::default());
         let source = Source::from(NamespacedName::new("shop", "cluster"));
         let (start, incidents) = (Instant::now(), vec![incident(0)]);
         Self { queue, source, start, incidents, is_unstored: false, stored, reads: 0 }
+    }
+
+    /// After the first message was delivered.
+    fn delivered() -> Self {
+        let mut steps = Self::new(None);
+        steps.step(0, || usable(URL));
+        let first = steps.store().unwrap();
+        steps.deliver(0, &first);
+        steps
     }
 
     fn at(&self, seconds: u64) -> (Instant, Timestamp) {
@@ -162,6 +113,20 @@ impl Steps {
         self.queue.on_stored(true)
     }
 
+    /// How often the Secrets are read within these seconds if every read has this result.
+    fn reads(
+        &mut self,
+        seconds: std::ops::Range<u64>,
+        secrets: impl Fn() -> Result<WebhookSecrets, Unavailable>,
+    ) -> usize {
+        let before = self.reads;
+        for second in seconds {
+            self.stored = Some(Arc::clone(self.queue.state()));
+            self.step(second, &secrets);
+        }
+        self.reads - before
+    }
+
     fn deliver(&mut self, seconds: u64, message: &Notification) {
         let outcome = AttemptOutcome::Answered { status: 200, retry_after: None };
         self.queue.on_sent(message, &outcome, self.at(seconds).1);
@@ -179,11 +144,26 @@ fn incident(number: usize) -> Incident {
 }
 
 #[test]
-fn unreadable_secrets_are_used_as_they_were_read() {
+fn reads_unusable_secrets_less_and_less_often() {
     let mut steps = Steps::new(None);
-    steps.step(0, || usable(URL));
-    let first = steps.store().unwrap();
-    steps.deliver(0, &first);
+    let first = steps.reads(0..60, || unusable("a"));
+    assert!((3..=6).contains(&first), "{first} in the first minute");
+    let rest = steps.reads(60..3_660, || unusable("a"));
+    assert!((10..=30).contains(&rest), "{rest} in the next hour");
+    // Someone works on the Secret, so the next change is noticed soon.
+    let after = steps.reads(3_660..4_020, || unusable("b"));
+    assert!((4..=12).contains(&after), "{after} in six minutes with a change");
+}
+
+#[test]
+fn asks_a_server_that_does_not_answer_less_and_less_often() {
+    let asked = Steps::new(None).reads(0..3_600, || Err(Unavailable::NotAnswered));
+    assert!((60..=125).contains(&asked), "{asked} in an hour");
+}
+
+#[test]
+fn unreadable_secrets_are_used_as_they_were_read() {
+    let mut steps = Steps::delivered();
     steps.incidents.push(incident(1));
     let read = steps.reads;
     steps.step(100, || Err(Unavailable::Answered(500)));
@@ -203,10 +183,7 @@ fn unreadable_secrets_are_used_as_they_were_read() {
 
 #[test]
 fn secrets_that_may_not_be_read_are_not_used() {
-    let mut steps = Steps::new(None);
-    steps.step(0, || usable(URL));
-    let first = steps.store().unwrap();
-    steps.deliver(0, &first);
+    let mut steps = Steps::delivered();
     steps.incidents.push(incident(1));
     steps.step(100, || unusable("forbidden"));
     assert!(steps.store().is_none());
@@ -233,10 +210,7 @@ fn an_unstored_message_keeps_its_id_over_retries() {
 
 #[test]
 fn the_identity_that_an_earlier_version_stored_is_converted() {
-    let mut steps = Steps::new(None);
-    steps.step(0, || usable(URL));
-    let first = steps.store().unwrap();
-    steps.deliver(0, &first);
+    let steps = Steps::delivered();
     let known = WebhookStatus { receiver: format!("versioned {URL}"), ..WebhookStatus::clone(steps.queue.state()) };
     let mut upgraded = Steps::new(Some(known.clone()));
     assert!(upgraded.step(60, || usable(URL)).is_none());
@@ -251,11 +225,8 @@ fn the_identity_that_an_earlier_version_stored_is_converted() {
 
 #[test]
 fn a_receiver_is_left_when_its_url_changes() {
-    let mut steps = Steps::new(None);
-    steps.step(0, || usable(URL));
-    let first = steps.store().unwrap();
+    let mut steps = Steps::delivered();
     assert!(steps.queue.take_left(false, steps.at(0).0).is_none());
-    steps.deliver(0, &first);
     let reads = steps.reads;
     // Secrets of open alerts are read every half a minute, so that the change is noticed within a minute.
     steps.step(31, || usable("https://hooks.example.com/2"));
@@ -267,15 +238,8 @@ fn a_receiver_is_left_when_its_url_changes() {
 
 #[test]
 fn a_receiver_is_given_up_if_the_next_one_stays_unknown() {
-    let mut steps = Steps::new(None);
-    steps.step(0, || usable(URL));
-    let first = steps.store().unwrap();
-    steps.deliver(0, &first);
-    let spec = serde_json::json!({
-        "name": "ops", "format": "Slack", "urlFrom": {"secretKeyRef": {"name": "missing", "key": "url"}},
-    });
-    let webhook = ValidatedWebhook::validate_all(&[serde_json::from_value(spec).unwrap()], &mut Vec::new()).remove(0);
-    steps.queue.update_spec(webhook, steps.at(10).0);
+    let mut steps = Steps::delivered();
+    steps.queue.update_spec(webhook("missing"), steps.at(10).0);
     steps.step(10, || unusable("missing"));
     assert!(steps.queue.take_left(false, steps.at(69).0).is_none(), "it may be the same receiver");
     let left = steps.queue.take_left(false, steps.at(70).0).expect("the earlier receiver");
