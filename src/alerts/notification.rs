@@ -316,11 +316,4 @@ mod tests {
         let counts: Vec<_> = counts.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         assert_eq!(counts, [("OOMKilled", 3), ("Error", 2), ("Evicted", 2), ("BackOff", 1)]);
     }
-
-    #[test]
-    fn a_source_without_uid_and_cluster_has_only_a_name() {
-        let object = NamespacedName { namespace: "shop".to_owned(), name: "cluster".to_owned() };
-        let expected = Source { object: object.clone(), uid: String::new(), cluster: String::new() };
-        assert_eq!(Source::from(object), expected);
-    }
 }

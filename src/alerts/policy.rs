@@ -194,10 +194,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{alerts::testing, api};
+    use crate::api;
+
+    fn webhook_of(format: WebhookFormat) -> Webhook {
+        let url = json!({"secretKeyRef": {"name": "s", "key": "url"}});
+        serde_json::from_value(json!({"name": "ops", "format": format, "urlFrom": url})).unwrap()
+    }
 
     fn webhook() -> Webhook {
-        testing::webhook(WebhookFormat::Slack)
+        webhook_of(WebhookFormat::Slack)
     }
 
     #[test]
@@ -294,7 +299,7 @@ mod tests {
     fn mentions(format: WebhookFormat, critical: &[&str], warning: &[&str]) -> Result<Mentions, String> {
         let list = |list: &[&str]| Some(list.iter().map(|mention| (*mention).to_owned()).collect());
         let mentions = api::Mentions { critical: list(critical), warning: list(warning), info: None };
-        let webhook = Webhook { mentions: Some(mentions), ..testing::webhook(format) };
+        let webhook = Webhook { mentions: Some(mentions), ..webhook_of(format) };
         Mentions::new(2, &webhook).map_err(|error| error.to_string())
     }
 

@@ -22,9 +22,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     common_cause::Grouped,
     compose::{compose, is_resent, new_id, revert_excess},
+    held_back,
     input::StepInput,
     lifecycle::Event,
-    muted,
     notification::Notification,
     refusal, retry,
     state::WebhookState,
@@ -196,7 +196,7 @@ fn first_part<'a>(webhook: &WebhookState<'_>, alerts: &[&'a AlertStatus]) -> Vec
 /// the receiver refused.
 fn repeated(webhook: &WebhookState<'_>) -> HashMap<String, Event> {
     let mut repeated: Vec<&AlertStatus> =
-        webhook.status.alerts_and_storm().filter(|alert| muted::is_repeated(webhook, alert)).collect();
+        webhook.status.alerts_and_storm().filter(|alert| held_back::is_repeated(webhook, alert)).collect();
     repeated.sort_by_key(|alert| alert.sent_at.as_ref().map(|at| at.0));
     let is_retried = repeated.first().is_some_and(|alert| alert.refused_at.is_some());
     if refusal::part_size(webhook) == usize::MAX && !is_retried {
@@ -239,7 +239,7 @@ fn repeat_at(webhook: &WebhookState<'_>) -> Option<Timestamp> {
     if every.is_zero() || webhook.input.policy.pacing.resend_interval.is_some() {
         return None;
     }
-    let repeated = webhook.status.alerts_and_storm().filter(|alert| muted::is_repeated(webhook, alert));
+    let repeated = webhook.status.alerts_and_storm().filter(|alert| held_back::is_repeated(webhook, alert));
     repeated.filter_map(|alert| elapses_at(alert.sent_at.as_ref(), every)).min()
 }
 
@@ -259,7 +259,7 @@ fn schedule(webhook: &WebhookState<'_>, timer: &mut WakeTimer) {
         timer.is_due(refusal::retry_at(&webhook.status, alert));
         timer.is_due(webhook.news_at(alert));
     }
-    for at in muted::wakes_at(webhook) {
+    for at in held_back::wakes_at(webhook) {
         timer.is_due(at);
     }
 }

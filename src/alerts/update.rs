@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
+    held_back,
     lifecycle::Event,
-    muted, refusal, retry, sanitize,
+    refusal, retry, sanitize,
     state::{WebhookState, is_listed, labels},
     times::{has_elapsed, later, whole_seconds},
 };
@@ -62,7 +63,7 @@ impl WebhookState<'_> {
         self.update_lists();
         self.step_alerts();
         let left = self.enqueue_due();
-        muted::update(self);
+        held_back::update(self);
         self.step_storm(left);
         self.evict_resolved();
         self.drop_empty_pending();
@@ -126,12 +127,12 @@ impl WebhookState<'_> {
                 false
             }
             Next::HeldBack => {
-                withdrawn.extend(muted::incidents(alert));
+                withdrawn.extend(held_back::incidents(alert));
                 false
             }
         });
         self.status.alerts = alerts;
-        muted::list(self, withdrawn);
+        held_back::list(self, withdrawn);
     }
 
     /// The same for the storm. `left` incidents were in a storm that was not sent, and are tracked one by one or held back now.
@@ -181,7 +182,7 @@ impl WebhookState<'_> {
             AlertPhase::Queued | AlertPhase::Announcing => {}
             AlertPhase::Resolving | AlertPhase::Resolved => return Next::Stays,
         }
-        if !muted::holds_back(self, alert) {
+        if !held_back::holds_back(self, alert) {
             return Next::Stays;
         }
         alert.on(Event::LeftOut, at);

@@ -130,8 +130,15 @@ impl EndpointSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::testing::webhook, *};
+    use serde_json::json;
+
+    use super::*;
     use crate::api::{GoDuration, Match};
+
+    fn webhook(format: WebhookFormat) -> Webhook {
+        let url = json!({"secretKeyRef": {"name": "s", "key": "url"}});
+        serde_json::from_value(json!({"name": "ops", "format": format, "urlFrom": url})).unwrap()
+    }
 
     #[test]
     fn validates_each_webhook_and_rejects_equal_names() {
@@ -157,7 +164,7 @@ mod tests {
     fn a_wrong_webhook_keeps_its_place_and_cannot_be_used() {
         let mut webhooks = [webhook(WebhookFormat::Slack), webhook(WebhookFormat::Slack)];
         webhooks[0].name = "wrong".to_owned();
-        webhooks[0].match_ = serde_json::from_value(serde_json::json!({"namespaces": ["[z-a]"]})).unwrap();
+        webhooks[0].match_ = serde_json::from_value(json!({"namespaces": ["[z-a]"]})).unwrap();
         let mut wrong = Vec::new();
         let validated = ValidatedWebhook::validate_all(&webhooks, &mut wrong);
         let error = r#"spec.webhooks[0].match.namespaces[0]: "[z-a]" contains the range z-a, which is backwards"#;
@@ -188,7 +195,7 @@ mod tests {
     fn names_each_secret_once() {
         let mut spec = webhook(WebhookFormat::Slack);
         spec.ca_from = Some(spec.url_from.clone());
-        spec.headers_from = serde_json::from_value(serde_json::json!({"secretRef": {"name": "a"}})).unwrap();
+        spec.headers_from = serde_json::from_value(json!({"secretRef": {"name": "a"}})).unwrap();
         let url = spec.url_from.secret_key_ref.name.clone();
         let spec = EndpointSpec::new(&spec, None, None);
         assert_eq!(spec.secret_names().collect::<Vec<_>>(), ["a", url.as_str()]);

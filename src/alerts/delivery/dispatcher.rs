@@ -12,14 +12,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryOptions, DeliveryTimings,
-    exchange::{DeliveryNotice, Input, NOTICES},
+    DeliveryNotice, DeliveryOptions, DeliveryTimings, NOTICES,
     http_client::HttpClient,
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
     shared_texts::SharedTexts,
     status_writer::{API_REQUESTS, WritePace},
-    worker::{Context, Worker},
+    worker::{Context, Input, Worker},
 };
 use crate::{
     alerts::{GoneAlerts, Incident, MuteRules, ValidatedWebhook},

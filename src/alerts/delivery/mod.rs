@@ -6,7 +6,6 @@
 
 mod delivered_condition;
 mod dispatcher;
-mod exchange;
 mod farewells;
 pub mod http_client;
 mod persist;
@@ -20,11 +19,11 @@ mod worker;
 use std::time::Duration;
 
 pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
-pub(crate) use exchange::DeliveryNotice;
 pub use http_client::{HttpClient, Lookup, system_lookup};
 pub use send::hint;
 
 use super::destination::UrlPolicy;
+use crate::api::NamespacedName;
 
 /// The options of delivery that the operator's flags set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,4 +57,20 @@ impl Default for DeliveryTimings {
             pacing_divisor: 1,
         }
     }
+}
+
+/// How many notices may wait for the controller. Further ones are only in the log.
+const NOTICES: usize = 64;
+
+/// Something that a person should know about an object's webhooks. It becomes an event, because the status may not be writable. It
+/// contains no values of Secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeliveryNotice {
+    pub object: NamespacedName,
+    pub uid: String,
+    /// The webhook's name; empty if it concerns all webhooks of the object.
+    pub webhook: String,
+    /// The reason of the event, a constant of [`crate::api::reason`].
+    pub reason: &'static str,
+    pub note: String,
 }

@@ -17,8 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryTimings,
-    exchange::{DeliveryNotice, Input},
+    DeliveryNotice, DeliveryTimings,
     farewells::DELETION_TIMEOUT,
     http_client::HttpClient,
     persist::{NotStored, ObjectRef, StoredStatus},
@@ -29,8 +28,8 @@ use super::{
 };
 use crate::{
     alerts::{
-        CurrentMutes, EndpointSpec, Incident, IncidentMemory, Notification, ObjectInput, Source, ValidatedWebhook,
-        alert_bytes, retry::AttemptOutcome,
+        CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, ObjectInput, Source,
+        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
     },
     api::{NamespacedName, WebhookStatus},
     clock::ClusterClock,
@@ -65,6 +64,40 @@ pub(super) struct Context {
     pub metrics: Metrics,
     pub notices: mpsc::Sender<DeliveryNotice>,
     pub shutdown: CancellationToken,
+}
+
+/// The latest state of an object, as the controller reports it.
+#[derive(Clone, Default)]
+pub(super) struct Input {
+    pub generation: i64,
+    pub webhooks: Arc<[ValidatedWebhook]>,
+    /// When the spec before was last known to be the present one: earlier than now if the watch of objects was interrupted.
+    pub changed_after: Option<Instant>,
+    pub mute_rules: Arc<MuteRules>,
+    /// The incidents that were known last.
+    pub incidents: Arc<[Incident]>,
+    /// Incremented whenever these change.
+    pub incidents_version: u64,
+    /// False while the pods are not known, or the object is paused.
+    pub incidents_known: bool,
+    pub gone: Arc<GoneAlerts>,
+    /// The status of the object in the API.
+    pub observed: Arc<StoredStatus>,
+    /// About how many bytes the object takes. The answer to a write contains it.
+    pub bytes: usize,
+    pub deleted: bool,
+}
+
+impl Input {
+    /// Whether a worker would decide the same. What is large is compared by address: the dispatcher keeps it if it is equal.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.incidents_version, self.incidents_known) == (other.incidents_version, other.incidents_known)
+            && Arc::ptr_eq(&self.webhooks, &other.webhooks)
+            && Arc::ptr_eq(&self.mute_rules, &other.mute_rules)
+            && Arc::ptr_eq(&self.observed, &other.observed)
+            && self.gone == other.gone
+            && (self.generation, self.bytes, self.deleted) == (other.generation, other.bytes, other.deleted)
+    }
 }
 
 pub(super) struct Worker {

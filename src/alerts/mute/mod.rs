@@ -1,6 +1,6 @@
 //! Silences and quiet hours: which incidents are muted now, and until when. Pure.
 //!
-//! As in Alertmanager, *muted* means that nothing is announced or repeated. [`super::muted`] tracks what is held back.
+//! As in Alertmanager, *muted* means that nothing is announced or repeated. [`super::held_back`] tracks what is held back.
 
 mod quiet_hours;
 

@@ -7,10 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    alerts::{
-        MuteRules,
-        delivery::{DeliveryOptions, persist::DeliveryStatus, secrets::Unusable, system_lookup},
-    },
+    alerts::delivery::{DeliveryOptions, persist::DeliveryStatus, secrets::Unusable, system_lookup},
     api::{OrchestrStatus, Owner, Silence, Webhook},
     status_apply::ObjectVersion,
 };
