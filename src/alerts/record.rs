@@ -148,6 +148,8 @@ fn round_up(at: Timestamp) -> Time {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         alerts::{Incident, Storm},
@@ -159,17 +161,19 @@ mod tests {
         Notification::test("id".to_owned(), object, "ops".to_owned(), now)
     }
 
+    fn delivered(sent: Notification, state: &serde_json::Value) -> WebhookStatus {
+        let state: WebhookStatus = serde_json::from_value(state.clone()).unwrap();
+        let now = sent.now;
+        record(&state, &sent, &AttemptOutcome::Answered { status: 200, retry_after: None }, now, 0.5)
+    }
+
     #[test]
     fn marks_what_the_delivered_message_names() {
         use AlertPhase::{Announcing, Firing, Queued, Resolved, Resolving};
         let now: Timestamp = "2026-07-01T10:00:00Z".parse().unwrap();
         let named = |keys: &[&str]| -> Vec<Alert> {
-            keys.iter()
-                .map(|key| Alert {
-                    incident: Incident { key: (*key).into(), ..Incident::default() },
-                    ..Alert::default()
-                })
-                .collect()
+            let incident = |key: &&str| Incident { key: (*key).into(), ..Incident::default() };
+            keys.iter().map(|key| Alert { incident: incident(key), ..Alert::default() }).collect()
         };
         for (kind, omitted, repeats_all) in [
             (MessageKind::Repeat, 2, true),
@@ -177,14 +181,8 @@ mod tests {
             (MessageKind::Firing, 2, false),
             (MessageKind::Resolved, 0, false),
         ] {
-            let sent = Notification {
-                kind,
-                omitted,
-                started: named(&["b", "f"]),
-                resolved: named(&["d"]),
-                ongoing: named(&["e"]),
-                ..message(now)
-            };
+            let (started, resolved, ongoing) = (named(&["b", "f"]), named(&["d"]), named(&["e"]));
+            let sent = Notification { kind, omitted, started, resolved, ongoing, ..message(now) };
             // Each alert's phase, the phase that follows, and whether the alert counts as sent.
             let alerts = [
                 ("a", Announcing, Announcing, false),
@@ -196,26 +194,16 @@ mod tests {
                 ("g", Firing, Firing, repeats_all),
             ];
             let alert = |(key, phase, ..): (&str, _, _, _)| {
-                serde_json::json!({
+                json!({
                     "key": key, "namespace": "shop", "owner": {"kind": "Deployment", "name": "cart"}, "container": "",
                     "kind": "Crash", "reason": "Error", "since": now, "phase": phase,
                 })
             };
-            let state: WebhookStatus =
-                serde_json::from_value(serde_json::json!({"name": "ops", "alerts": alerts.map(alert)})).unwrap();
-            let outcome = AttemptOutcome::Answered { status: 200, retry_after: None };
-            let recorded = record(&state, &sent, &outcome, now, 0.5);
+            let recorded = delivered(sent, &json!({"name": "ops", "alerts": alerts.map(alert)}));
             for (alert, (key, _, phase, sent)) in recorded.alerts.iter().zip(alerts) {
                 assert_eq!((alert.phase, alert.sent_at.is_some()), (phase, sent), "{key} after {kind:?}");
             }
         }
-    }
-
-    #[test]
-    fn changes_a_storm_only_if_the_delivered_message_includes_it() {
-        use AlertPhase::{Announcing, Firing, Queued, Resolving};
-        let now: Timestamp = "2026-07-01T10:00:00Z".parse().unwrap();
-        let outcome = AttemptOutcome::Answered { status: 200, retry_after: None };
         for (phase, included, expected) in [
             (Queued, false, Some((Queued, false))),
             (Announcing, false, Some((Announcing, false))),
@@ -224,26 +212,22 @@ mod tests {
             (Firing, true, Some((Firing, true))),
             (Resolving, true, None),
         ] {
-            let storm = Storm { count: 3, since: now, ..Storm::default() };
-            let sent = Notification { kind: MessageKind::Firing, storm: included.then_some(storm), ..message(now) };
-            let storm = serde_json::json!({"since": now, "count": 3, "members": "", "phase": phase});
-            let state: WebhookStatus =
-                serde_json::from_value(serde_json::json!({"name": "ops", "storm": storm})).unwrap();
-            let recorded = record(&state, &sent, &outcome, now, 0.5).storm;
+            let storm = included.then(|| Storm { count: 3, since: now, ..Storm::default() });
+            let sent = Notification { kind: MessageKind::Firing, storm, ..message(now) };
+            let storm = json!({"since": now, "count": 3, "members": "", "phase": phase});
+            let recorded = delivered(sent, &json!({"name": "ops", "storm": storm})).storm;
             assert_eq!(recorded.map(|storm| (storm.phase, storm.sent_at.is_some())), expected, "{phase:?} {included}");
         }
     }
 
     #[test]
     fn waits_at_least_as_long_as_retry_after_asks() {
-        let now: Timestamp = "2026-07-01T10:00:00.9Z".parse().unwrap();
-        let message = message(now);
         let outcome = AttemptOutcome::Answered { status: 429, retry_after: Some(std::time::Duration::from_secs(90)) };
-        let state = record(&WebhookStatus::default(), &message, &outcome, now, 0.5);
-        assert_eq!(state.next_attempt.unwrap().0.to_string(), "2026-07-01T10:01:31Z");
-        assert_eq!(state.last_error.unwrap().time.0.to_string(), "2026-07-01T10:00:00Z");
-        let whole = "2026-07-01T10:00:00Z".parse().unwrap();
-        let state = record(&WebhookStatus::default(), &message, &outcome, whole, 0.5);
-        assert_eq!(state.next_attempt.unwrap().0.to_string(), "2026-07-01T10:01:30Z");
+        for (now, next) in [("10:00:00.9", "10:01:31"), ("10:00:00", "10:01:30")] {
+            let now = format!("2026-07-01T{now}Z").parse().unwrap();
+            let state = record(&WebhookStatus::default(), &message(now), &outcome, now, 0.5);
+            assert_eq!(state.next_attempt.unwrap().0.to_string(), format!("2026-07-01T{next}Z"));
+            assert_eq!(state.last_error.unwrap().time.0.to_string(), "2026-07-01T10:00:00Z");
+        }
     }
 }

@@ -276,7 +276,7 @@ async fn send_test(
     }
     let read = secrets.read(&object.namespace, &webhook.endpoint).await;
     let endpoint = read.map_err(|error| format!("{label}: {error}\n"))?.endpoint;
-    let endpoint = endpoint.map_err(|error| failed(&AttemptOutcome::Unusable(error.0), ""))?;
+    let endpoint = endpoint.map_err(|error| failed(&AttemptOutcome::Unusable(error), ""))?;
     let now = Timestamp::now();
     let id = || format!("test-{:016x}", fastrand::u64(..));
     let firing = Notification::test(id(), object.clone(), policy.name.clone(), now);

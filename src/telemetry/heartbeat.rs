@@ -53,22 +53,17 @@ impl Default for HeartbeatTimings {
     }
 }
 
-/// Why the URL cannot be used. Contains no part of it.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct HeartbeatError(String);
-
 impl HeartbeatWebhook {
     /// Reads the URL.
     ///
     /// # Errors
-    /// If the file cannot be read, or its content is not a URL that is allowed.
-    pub fn destination(&self) -> Result<Destination, HeartbeatError> {
+    /// If the file cannot be read, or its content is not a URL that is allowed. The text contains no part of the URL.
+    pub fn destination(&self) -> Result<Destination, String> {
         let mut content = Vec::new();
         let read = File::open(&self.url_file).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut content));
-        read.map_err(|error: io::Error| HeartbeatError(format!("cannot read the file: {error}")))?;
+        read.map_err(|error: io::Error| format!("cannot read the file: {error}"))?;
         Destination::new(WebhookFormat::Generic, &content, self.options.urls)
-            .map_err(|error| HeartbeatError(format!("the file's content {error}")))
+            .map_err(|error| format!("the file's content {error}"))
     }
 }
 
@@ -106,10 +101,10 @@ pub async fn run(webhook: HeartbeatWebhook, metrics: Metrics, heartbeat: Heartbe
 }
 
 async fn ping(webhook: &HeartbeatWebhook, http: &HttpClient) -> Result<(), String> {
-    let destination = webhook.destination().map_err(|error| error.to_string())?;
+    let destination = webhook.destination()?;
     let url = destination.url();
     let tls = match url.scheme() {
-        "https" => Some(http.public_roots().await.map_err(|error| error.to_string())?),
+        "https" => Some(http.public_roots().await?),
         _ => None,
     };
     let post = Post {
@@ -143,7 +138,7 @@ mod tests {
             options: DeliveryOptions { urls: UrlPolicy::default(), proxy_from_env: false },
             timings: HeartbeatTimings::default(),
         };
-        webhook.destination().map(|own| own.url().to_string()).map_err(|error| error.to_string())
+        webhook.destination().map(|own| own.url().to_string())
     }
 
     #[test]

@@ -35,12 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The values of a Secret by key.
 type Data = BTreeMap<String, Vec<u8>>;
 
-/// Why a webhook cannot be used. The text names the Secret and the key, but no values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unusable(pub String);
-
-/// Why nothing is known about a Secret. Unlike [`Unusable`], this says nothing about the Secret itself.
+/// Why nothing is known about a Secret. It says nothing about the Secret itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// With a status code other than 403 and 404, such as 500 while the key service that decrypts Secrets is down.
@@ -59,7 +54,7 @@ pub(super) struct ReadSecret {
 
 /// An error of the inner result says that the Secret does not exist, or must not be read.
 pub(super) type Answer = Result<Found, Unavailable>;
-pub(super) type Found = Result<Arc<ReadSecret>, Unusable>;
+pub(super) type Found = Result<Arc<ReadSecret>, String>;
 
 /// Reads of Secrets, by their names.
 pub(super) type SharedReads = BTreeMap<String, Shared<BoxFuture<'static, Answer>>>;
@@ -100,7 +95,8 @@ pub struct WebhookSecrets {
     pub receiver: String,
     /// How earlier versions identified it: by the format, and by the UID and version of the Secret that holds the URL.
     pub versioned_receiver: String,
-    pub endpoint: Result<Arc<Endpoint>, Unusable>,
+    /// An error says why the webhook cannot be used. It names the Secret and the key, but no values.
+    pub endpoint: Result<Arc<Endpoint>, String>,
 }
 
 pub struct SecretReader {
@@ -121,7 +117,7 @@ impl SecretReader {
     ///
     /// # Errors
     /// If the API server does not answer, or cannot read a Secret. A Secret that does not exist or may not be read makes the
-    /// endpoint [`Unusable`].
+    /// webhook unusable.
     pub async fn read(self: &Arc<Self>, namespace: &str, spec: &EndpointSpec) -> Result<WebhookSecrets, Unavailable> {
         self.read_shared(namespace, spec, &self.reads(namespace, [spec])).await
     }
@@ -155,7 +151,7 @@ impl SecretReader {
         for name in spec.secret_names() {
             let Some(read) = reads.get(name) else { return Err(Unavailable::NotAnswered) };
             let secret = read.clone().await?;
-            let version = secret.as_ref().map_or_else(|error| &error.0, |secret| &secret.version);
+            let version = secret.as_ref().map_or_else(|error| error, |secret| &secret.version);
             hash.update(format!("\0{name}\0{version}").as_bytes());
             if name == spec.url_from.secret_key_ref.name {
                 versioned.update(format!("\0{name}\0{version}").as_bytes());
@@ -179,33 +175,32 @@ impl SecretReader {
                 let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
                 Ok(Ok(Arc::new(ReadSecret { version, data: data.collect() })))
             }
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(Unusable(format!(
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Ok(Err(format!(
                 "Secret {namespace}/{name} does not exist: make it with `kubectl create secret generic`"
-            )))),
-            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(Unusable(format!(
+            ))),
+            Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Ok(Err(format!(
                 "may not get Secret {namespace}/{name}: a Role must allow the operator's service account to get it"
-            )))),
+            ))),
             Ok(Err(kube::Error::Api(status))) => Err(Unavailable::Answered(status.code)),
             Ok(Err(_)) | Err(_) => Err(Unavailable::NotAnswered),
         }
     }
 
-    async fn endpoint(&self, spec: &EndpointSpec, found: &BTreeMap<&str, Found>) -> Result<Endpoint, Unusable> {
+    async fn endpoint(&self, spec: &EndpointSpec, found: &BTreeMap<&str, Found>) -> Result<Endpoint, String> {
         let secret = |name: &str| match found.get(name) {
             Some(Ok(secret)) => Ok(&secret.data),
             Some(Err(error)) => Err(error.clone()),
-            None => Err(Unusable(format!("Secret {name} was not read"))),
+            None => Err(format!("Secret {name} was not read")),
         };
         let value = |source: &SecretKeySource| {
             let reference = &source.secret_key_ref;
-            let missing = || {
-                Unusable(format!("Secret {} has no key {}, which spec.webhooks names", reference.name, reference.key))
-            };
+            let missing =
+                || format!("Secret {} has no key {}, which spec.webhooks names", reference.name, reference.key);
             secret(&reference.name)?.get(&reference.key).ok_or_else(missing)
         };
         let invalid = |source: &SecretKeySource, problem: &dyn fmt::Display| {
             let reference = &source.secret_key_ref;
-            Unusable(format!("key {} of Secret {} {problem}", reference.key, reference.name))
+            format!("key {} of Secret {} {problem}", reference.key, reference.name)
         };
         let destination = Destination::new(spec.format, value(&spec.url_from)?, self.urls)
             .map_err(|error| invalid(&spec.url_from, &error))?;
@@ -217,7 +212,7 @@ impl SecretReader {
             Some(source) => {
                 let name = &source.secret_ref.name;
                 let entries = secret(name)?.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
-                headers(entries).map_err(|error| Unusable(format!("Secret {name} as headers: {error}")))?
+                headers(entries).map_err(|error| format!("Secret {name} as headers: {error}"))?
             }
             None => HeaderMap::new(),
         };
@@ -228,7 +223,7 @@ impl SecretReader {
         let tls = match (destination.url().scheme(), private) {
             ("http", _) => None,
             (_, Some(private)) => Some(private),
-            (_, None) => Some(self.http.public_roots().await.map_err(|error| Unusable(error.to_string()))?),
+            (_, None) => Some(self.http.public_roots().await?),
         };
         Ok(Endpoint { destination, custom: spec.custom.clone(), headers, keys, tls })
     }

@@ -15,7 +15,7 @@ use super::{
     delivered_condition::WebhookSummary,
     farewells::{LastMessages, LeftReceiver},
     persist::share,
-    secrets::{Endpoint, Unavailable, Unusable, WebhookSecrets},
+    secrets::{Endpoint, Unavailable, WebhookSecrets},
 };
 use crate::{
     alerts::{
@@ -303,7 +303,7 @@ impl WebhookQueue {
     fn unusable(&self) -> Option<&str> {
         let wrong = self.webhook.endpoint.wrong.as_deref();
         let latest = self.secrets.latest.as_ref().map(|latest| &latest.secrets);
-        wrong.or_else(|| latest?.endpoint.as_ref().err().map(|error| error.0.as_str()))
+        wrong.or_else(|| latest?.endpoint.as_ref().err().map(String::as_str))
     }
 
     /// Why the webhook's Secrets cannot be read, although they may exist.
@@ -350,13 +350,13 @@ impl WebhookQueue {
     }
 
     /// Where to send a message. If the Secrets are unusable, alerts are resent to the last usable endpoint.
-    pub fn endpoint(&self, kind: MessageKind) -> Result<Arc<Endpoint>, Unusable> {
+    pub fn endpoint(&self, kind: MessageKind) -> Result<Arc<Endpoint>, String> {
         let latest = self.secrets.latest.as_ref().map(|latest| latest.secrets.endpoint.clone());
         match (latest, &self.last_usable) {
             (Some(Ok(endpoint)), _) => Ok(endpoint),
             (_, Some(usable)) if kind == MessageKind::Resend => Ok(Arc::clone(&usable.endpoint)),
             (Some(Err(error)), _) => Err(error),
-            (None, _) => Err(Unusable("its Secrets are not read yet".to_owned())),
+            (None, _) => Err("its Secrets are not read yet".to_owned()),
         }
     }
 

@@ -424,7 +424,7 @@ impl Worker {
             async move {
                 let attempt = match endpoint {
                     Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
-                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error.0), latency: Duration::ZERO },
+                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error), latency: Duration::ZERO },
                 };
                 TaskResult::Sent { webhook, message, attempt }
             }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    alerts::delivery::{DeliveryOptions, persist::DeliveryStatus, secrets::Unusable, system_lookup},
+    alerts::delivery::{DeliveryOptions, persist::DeliveryStatus, system_lookup},
     api::{OrchestrStatus, Owner, Silence, Webhook},
     status_apply::ObjectVersion,
 };
@@ -77,7 +77,7 @@ fn worker(context: &Arc<Context>, input: Input) -> (Worker, watch::Sender<Input>
     let mut worker = Worker::new(Arc::clone(context), object, receiver, &[]);
     worker.apply_input(Instant::now());
     for queue in &mut worker.queues {
-        let endpoint = Err(Unusable("Secret evil/s does not exist".to_owned()));
+        let endpoint = Err("Secret evil/s does not exist".to_owned());
         let (config, receiver, versioned_receiver) = ("c".to_owned(), String::new(), String::new());
         let secrets = WebhookSecrets { config, receiver, versioned_receiver, endpoint };
         let spec = Arc::clone(&queue.webhook.endpoint);
