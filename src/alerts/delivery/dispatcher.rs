@@ -333,7 +333,7 @@ mod tests {
         let delete = |dispatcher: &mut Dispatcher, namespace: &str| {
             let before = dispatcher.ending.len();
             for number in 0..2 * ENDING_IN_NAMESPACE {
-                let key = NamespacedName::new(namespace, &number.to_string());
+                let key = NamespacedName::new(namespace, number.to_string());
                 update(dispatcher, &key, None);
                 dispatcher.forget(&key);
             }

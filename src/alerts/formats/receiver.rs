@@ -12,6 +12,9 @@ use crate::alerts::{Alert, Notification};
 /// The status of an answer that says in other words that the message was refused for its content.
 pub(super) const REFUSED: u16 = 400;
 
+/// The markup of a mention, or what is wrong with it.
+pub(in crate::alerts) type MentionMarkup = fn(&str) -> Result<String, &'static str>;
+
 /// A message format, and the receivers that read it: everything in which they differ from others. A format is a file with this
 /// trait, a line of [`WebhookFormat`](crate::api::WebhookFormat) and of [`receiver`](super::receiver), a snapshot of its
 /// messages, and a page in `docs/receivers`.
@@ -31,7 +34,7 @@ pub(in crate::alerts) trait Receiver: Sync {
 
     /// Makes markup of an entry of `spec.webhooks[].mentions`, or says what is wrong with it. Absent if the format has no
     /// mentions.
-    fn mention_markup(&self) -> Option<fn(&str) -> Result<String, &'static str>> {
+    fn mention_markup(&self) -> Option<MentionMarkup> {
         None
     }
 

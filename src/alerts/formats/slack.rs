@@ -11,7 +11,7 @@ use super::{
     facts::{self, Layout, shrink_to_fit},
     markup::Markup,
     message_text::{self, Selection},
-    receiver::{REFUSED, Receiver, RenderError, Request},
+    receiver::{MentionMarkup, REFUSED, Receiver, RenderError, Request},
 };
 use crate::{
     alerts::{Alert, Notification, sanitize},
@@ -47,7 +47,7 @@ impl Receiver for Slack {
         Ok(Request::json(&body))
     }
 
-    fn mention_markup(&self) -> Option<fn(&str) -> Result<String, &'static str>> {
+    fn mention_markup(&self) -> Option<MentionMarkup> {
         Some(mention)
     }
 
