@@ -22,7 +22,7 @@ use kube::{
     api::GetParams,
     client::{ClientBuilder, ConfigExt},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-    core::Request,
+    core::{DynamicObject, Request, Resource},
 };
 use tokio::time::timeout;
 use tower::{BoxError, ServiceBuilder};
@@ -80,7 +80,7 @@ impl Cluster {
         name: &str,
         limit: Duration,
     ) -> Result<String, Failure> {
-        let request = Request::new(kind.url_path(namespace));
+        let request = Request::new(DynamicObject::url_path(&kind.api_resource(), Some(namespace)));
         let request = request.get(name, &GetParams::default()).map_err(Failure::new)?;
         let response = timeout(limit, self.client.request_text(request)).await;
         response.map_err(|_| self.target.timed_out(limit.as_secs()))?.map_err(|error| match error {

@@ -1,11 +1,6 @@
 //! The names of objects that commands accept, as kubectl accepts them.
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    batch::v1::{CronJob, Job},
-    core::v1::Pod,
-};
-use kube::core::{ApiResource, GroupVersionKind, Resource};
+use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::api::{NamespacedName, is_object_name};
 
@@ -56,17 +51,25 @@ pub(super) enum Kind {
     Pod,
 }
 
-/// The names of a kind that kubectl accepts, and its API group.
-const NAMES: [(Kind, &[&str], &str); 6] = [
-    (Kind::Deployment, &["deployment", "deployments", "deploy"], "apps"),
-    (Kind::StatefulSet, &["statefulset", "statefulsets", "sts"], "apps"),
-    (Kind::DaemonSet, &["daemonset", "daemonsets", "ds"], "apps"),
-    (Kind::Job, &["job", "jobs"], "batch"),
-    (Kind::CronJob, &["cronjob", "cronjobs", "cj"], "batch"),
-    (Kind::Pod, &["pod", "pods", "po"], ""),
+/// A kind, its name in the API, its names for kubectl (the singular, the plural, and the short one if it has one), its API group,
+/// and its resource in the terms of RBAC.
+type Names = (Kind, &'static str, &'static [&'static str], &'static str, &'static str);
+
+/// In the order of the kinds.
+const NAMES: [Names; 6] = [
+    (Kind::Deployment, "Deployment", &["deployment", "deployments", "deploy"], "apps", "deployments.apps"),
+    (Kind::StatefulSet, "StatefulSet", &["statefulset", "statefulsets", "sts"], "apps", "statefulsets.apps"),
+    (Kind::DaemonSet, "DaemonSet", &["daemonset", "daemonsets", "ds"], "apps", "daemonsets.apps"),
+    (Kind::Job, "Job", &["job", "jobs"], "batch", "jobs.batch"),
+    (Kind::CronJob, "CronJob", &["cronjob", "cronjobs", "cj"], "batch", "cronjobs.batch"),
+    (Kind::Pod, "Pod", &["pod", "pods", "po"], "", "pods"),
 ];
 
 impl Kind {
+    fn names(self) -> Names {
+        NAMES[self as usize]
+    }
+
     /// Parses `deploy`, `Deployment`, `deployments.apps` or `deployments.v1.apps`, as kubectl does.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
@@ -74,75 +77,50 @@ impl Kind {
             Some((name, group)) => (name, Some(group.strip_prefix("v1.").unwrap_or(group))),
             None => (text.as_str(), None),
         };
-        let (kind, _, own_group) = NAMES.iter().find(|(_, names, _)| names.contains(&name))?;
-        group.is_none_or(|group| group == *own_group).then_some(*kind)
+        let (kind, _, _, own_group, _) = NAMES.into_iter().find(|(_, _, names, ..)| names.contains(&name))?;
+        group.is_none_or(|group| group == own_group).then_some(kind)
     }
 
     /// How the API names its objects.
     pub(super) fn api_resource(self) -> ApiResource {
-        let (plural, group) = NAMES.iter().find(|(kind, ..)| *kind == self).map_or(("", ""), |own| (own.1[1], own.2));
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", self.api_kind()), plural)
+        let (_, kind, names, group, _) = self.names();
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), names[1])
     }
 
     /// The singular in lower case, as kubectl prints it.
-    pub(super) const fn singular(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployment",
-            Self::StatefulSet => "statefulset",
-            Self::DaemonSet => "daemonset",
-            Self::Job => "job",
-            Self::CronJob => "cronjob",
-            Self::Pod => "pod",
-        }
+    pub(super) fn singular(self) -> &'static str {
+        self.names().2[0]
     }
 
     /// The resource in the terms of RBAC.
-    pub(super) const fn resource(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments.apps",
-            Self::StatefulSet => "statefulsets.apps",
-            Self::DaemonSet => "daemonsets.apps",
-            Self::Job => "jobs.batch",
-            Self::CronJob => "cronjobs.batch",
-            Self::Pod => "pods",
-        }
+    pub(super) fn resource(self) -> &'static str {
+        self.names().4
     }
 
     /// The kind as the API writes it.
-    pub(super) const fn api_kind(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Job => "Job",
-            Self::CronJob => "CronJob",
-            Self::Pod => "Pod",
-        }
+    pub(super) fn api_kind(self) -> &'static str {
+        self.names().1
     }
 
     /// The kind with this name in the API, if its API version is that of the kind.
     pub(super) fn of_api(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        NAMES.iter().find(|(own, _, of)| own.api_kind() == kind && *of == group).map(|(own, ..)| *own)
-    }
-
-    /// The path of its objects in a namespace.
-    pub(super) fn url_path(self, namespace: &str) -> String {
-        let namespace = Some(namespace);
-        match self {
-            Self::Deployment => Deployment::url_path(&(), namespace),
-            Self::StatefulSet => StatefulSet::url_path(&(), namespace),
-            Self::DaemonSet => DaemonSet::url_path(&(), namespace),
-            Self::Job => Job::url_path(&(), namespace),
-            Self::CronJob => CronJob::url_path(&(), namespace),
-            Self::Pod => Pod::url_path(&(), namespace),
-        }
+        let names = NAMES.into_iter().find(|(_, own, _, of, _)| *own == kind && *of == group)?;
+        Some(names.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_names() {
+        for (kind, name, names, ..) in NAMES {
+            assert_eq!((kind.api_kind(), kind.singular()), (name, names[0]));
+            assert_eq!((format!("{kind:?}"), name.to_lowercase().as_str()), (name.to_owned(), names[0]));
+        }
+    }
 
     #[test]
     fn distinguishes_kinds_of_other_groups() {

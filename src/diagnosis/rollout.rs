@@ -107,6 +107,7 @@ fn cut(name: &str) -> String {
 /// The fields of a ReplicaSet or ControllerRevision that are needed to compare revisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevisionObject {
+    pub name: String,
     pub uid: String,
     /// The UID of the owner reference with `controller: true`; empty without one.
     pub owner_uid: String,
@@ -209,6 +210,7 @@ impl RevisionObject {
             number: revision.or_else(|| NUMBER_ANNOTATIONS.iter().find_map(annotation)),
             owner_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
             template: Template { created: metadata.creation_timestamp.map(|created| created.0), ..template },
+            name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
         })
     }

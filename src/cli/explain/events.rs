@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Event as ApiEvent, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::ListParams;
 
-use crate::{api::is_object_name, events::CLAIM, render::safe::clean};
+use crate::{events::CLAIM, render::safe::clean};
 
 use super::{
     explanation::{EventPart, Events},
@@ -30,11 +30,8 @@ pub(super) async fn read(reader: &Reader<'_>, what: &str, uid: &str) -> Option<(
     Some((page.into_items(), more))
 }
 
-/// The Warning events about a claim.
+/// The Warning events about a claim, whose name must be valid: others could change the selector.
 pub(super) async fn of_claim(reader: &Reader<'_>, claim: &str) -> Vec<ApiEvent> {
-    if !is_object_name(claim) {
-        return Vec::new();
-    }
     let fields = format!("involvedObject.kind={CLAIM},involvedObject.name={claim},type=Warning");
     let what = format!("the events of PersistentVolumeClaim {claim}");
     let params = ListParams::default().fields(&fields).limit(READ);

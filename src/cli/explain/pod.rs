@@ -64,16 +64,13 @@ pub(super) struct ExplainedPod {
 
 /// How many logs of a pod are read.
 const LOGS: usize = 4;
-/// How many claims of a pod that is not scheduled are looked at.
-const CLAIMS: usize = 4;
 
 /// Reads the events about a pod, and about its claims while it is not scheduled.
 pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<ApiEvent>, bool) {
     let what = format!("Pod {}", subject.pod.name);
     let (mut events, more) = events::read(reader, &what, &subject.uid).await.unwrap_or_default();
-    let claims = subject.pod.requirements.as_deref().map_or(&[] as &[_], |requirements| requirements.claims.first());
-    for claim in claims.iter().take(CLAIMS) {
-        events.extend(events::of_claim(reader, claim).await);
+    for (claim, _) in Question::claims(&subject.pod) {
+        events.extend(events::of_claim(reader, &claim).await);
     }
     (events, more)
 }

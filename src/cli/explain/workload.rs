@@ -35,7 +35,7 @@ pub(super) use read::{FoundCronJob, gather, of_pod, read_cron_job, siblings};
 /// A workload with its pods.
 pub(super) struct Gathered {
     pub(super) workload: Workload,
-    revisions: Vec<Revision>,
+    revisions: Vec<RevisionObject>,
     /// Absent if they could not be read.
     pods: Option<Pods>,
     /// Of a Job, with what is known of its CronJob.
@@ -49,12 +49,6 @@ struct Pods {
     unreadable: usize,
     /// Whether there are more.
     more: bool,
-}
-
-/// A ReplicaSet or ControllerRevision.
-pub(super) struct Revision {
-    pub(super) name: String,
-    pub(super) object: RevisionObject,
 }
 
 /// The pods of a workload by their state, and those with a problem.
@@ -156,18 +150,18 @@ impl Gathered {
     }
 
     /// The revisions that the workload controls.
-    pub(super) fn own_revisions(&self) -> impl Iterator<Item = &Revision> {
-        self.revisions.iter().filter(|own| own.object.owner_uid == self.workload.uid())
+    pub(super) fn own_revisions(&self) -> impl Iterator<Item = &RevisionObject> {
+        self.revisions.iter().filter(|own| own.owner_uid == self.workload.uid())
     }
 
     /// The newest revision, or that of a pod, and what changed in its pod template.
     pub(super) fn revision(&self, pod: Option<&Pod>) -> Option<RevisionPart> {
         let own = match pod {
             Some(pod) => self.own_revisions().find(|own| self.is_of(own, pod))?,
-            None => self.own_revisions().max_by_key(|own| own.object.number)?,
+            None => self.own_revisions().max_by_key(|own| own.number)?,
         };
         let before = self.before(own)?;
-        let changes = template_changes(&before.object.template, &own.object.template);
+        let changes = template_changes(&before.template, &own.template);
         let lines = Comparison::Compared(Arc::new(changes)).lines(None);
         Some(RevisionPart {
             name: clean(&own.name),
@@ -176,17 +170,17 @@ impl Gathered {
         })
     }
 
-    fn before(&self, revision: &Revision) -> Option<&Revision> {
-        let older = self.own_revisions().filter(|other| other.object.number < revision.object.number);
-        older.max_by_key(|other| other.object.number)
+    fn before(&self, revision: &RevisionObject) -> Option<&RevisionObject> {
+        let older = self.own_revisions().filter(|other| other.number < revision.number);
+        older.max_by_key(|other| other.number)
     }
 
     /// What the pod template of each revision with pods says. One of its pods names it.
     fn templates<'p>(&self, pods: &'p [Pod]) -> Vec<(&'p Pod, TemplateChanges)> {
         let templates = self.own_revisions().filter_map(|own| {
-            let template = &own.object.template;
+            let template = &own.template;
             let changes = match self.before(own) {
-                Some(before) => template_changes(&before.object.template, template),
+                Some(before) => template_changes(&before.template, template),
                 None => TemplateChanges::of_one(template),
             };
             Some((pods.iter().find(|pod| self.is_of(own, pod))?, changes))
@@ -194,9 +188,9 @@ impl Gathered {
         templates.collect()
     }
 
-    fn is_of(&self, revision: &Revision, pod: &Pod) -> bool {
+    fn is_of(&self, revision: &RevisionObject, pod: &Pod) -> bool {
         if self.workload.kind() == Kind::Deployment {
-            return pod.controller.as_ref().is_some_and(|own| own.uid == revision.object.uid.as_str());
+            return pod.controller.as_ref().is_some_and(|own| own.uid == revision.uid.as_str());
         }
         let name = self.workload.metadata().name.as_deref().unwrap_or_default();
         let hash = revision_hash(pod).map(|hash| revision_name(self.workload.kind().api_kind(), name, hash));
@@ -207,13 +201,11 @@ impl Gathered {
     pub(super) async fn events(&self, reader: &Reader<'_>) -> (Vec<ApiEvent>, bool) {
         let name = self.name();
         let own = events::read(reader, &name, self.workload.uid());
-        let newest = self
-            .own_revisions()
-            .max_by_key(|own| own.object.number)
-            .filter(|_| self.workload.kind() == Kind::Deployment);
+        let newest =
+            self.own_revisions().max_by_key(|own| own.number).filter(|_| self.workload.kind() == Kind::Deployment);
         let of_newest = async {
             match newest {
-                Some(own) => events::read(reader, &format!("ReplicaSet {}", own.name), &own.object.uid).await,
+                Some(own) => events::read(reader, &format!("ReplicaSet {}", own.name), &own.uid).await,
                 None => None,
             }
         };

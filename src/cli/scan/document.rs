@@ -30,9 +30,21 @@ impl Reading<'_> {
         add_object(self.collector, object);
         (self.progress)(self.collector.objects);
     }
+
+    /// Skips a document that is neither an object nor a list. Its first byte shows what it is.
+    pub(super) fn skip<'de, D: Deserializer<'de>>(&mut self, first: u8, deserializer: D) -> Result<(), D::Error> {
+        let content = match first {
+            b'n' => "nothing",
+            b'-' | b'0'..=b'9' => "a number",
+            _ => "text",
+        };
+        self.documents += 1;
+        self.not_pods.get_or_insert(content.to_owned());
+        IgnoredAny::deserialize(deserializer).map(drop)
+    }
 }
 
-/// Deserializes a document, which is a list of objects or one object.
+/// Deserializes a document that is a list of objects or one object.
 pub(super) struct Document<'r, 'a>(pub(super) &'r mut Reading<'a>);
 
 impl Document<'_, '_> {
@@ -93,36 +105,6 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
         Items(self).visit_seq(seq)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.reject("text");
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.reject("text");
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        self.reject("a number");
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        self.reject("a number");
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.reject("a number");
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        self.reject("nothing");
-        Ok(())
     }
 }
 

@@ -118,9 +118,13 @@ fn skip_white_space(input: &mut impl BufRead) -> io::Result<Option<u8>> {
 }
 
 fn read_documents(input: &mut impl BufRead, language: &str, reading: &mut Reading<'_>) -> Result<(), FileError> {
-    while skip_white_space(input)?.is_some() {
+    while let Some(first) = skip_white_space(input)? {
         let mut deserializer = serde_json::Deserializer::from_reader(&mut *input);
-        Document(reading).deserialize(&mut deserializer).map_err(|error| {
+        let read = match first {
+            b'{' | b'[' => Document(reading).deserialize(&mut deserializer),
+            _ => reading.skip(first, &mut deserializer),
+        };
+        read.map_err(|error| {
             let line = error.line() as u64;
             match error.classify() {
                 Category::Io => io::Error::from(error).into(),

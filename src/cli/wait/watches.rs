@@ -18,7 +18,7 @@ use crate::{
     facts::{JobFact, JobKey},
     pods::{Pod, Uid, UndecodablePod, WatchedPod, selected_pods},
     watch::{
-        PAGE_SIZE, WatchUpdate,
+        WatchUpdate,
         collection::{Collection, Selection},
         decode::Decoder,
         watch_collection,
@@ -81,7 +81,6 @@ impl TargetState {
             ..Selection::default()
         };
         let labelled = |labels: &str| Selection {
-            page_size: PAGE_SIZE,
             labels: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
             ..Selection::default()
         };

@@ -1,6 +1,6 @@
 //! The kubectl commands that show more, to be copied into a shell.
 
-use crate::api::{ContainerIssue, ContainerStateName, Incident, LogSource, Owner, PodProblem};
+use crate::api::{ContainerIssue, ContainerStateName, Incident, LogSource, Owner, PodProblem, is_object_name};
 
 /// How many containers of a pod have a command.
 const CONTAINERS: usize = 4;
@@ -8,12 +8,12 @@ const CONTAINERS: usize = 4;
 /// The commands about a pod. Empty if an API server would not accept a name, or a context has special
 /// characters: a file may contain any text, and a shell would run parts of it.
 pub(super) fn of_pod(context: Option<&str>, pod: &PodProblem) -> Vec<String> {
-    let Some(kubectl) = kubectl(context).filter(|_| is_name(&pod.namespace) && is_name(&pod.name)) else {
+    let Some(kubectl) = kubectl(context).filter(|_| is_object_name(&pod.namespace) && is_object_name(&pod.name)) else {
         return Vec::new();
     };
     let PodProblem { namespace, name, .. } = pod;
     let mut commands = vec![format!("{kubectl} describe pod -n {namespace} {name}")];
-    let issues = pod.container_issues.iter().filter(|issue| is_name(&issue.name));
+    let issues = pod.container_issues.iter().filter(|issue| is_object_name(&issue.name));
     commands.extend(issues.take(CONTAINERS).filter_map(|issue| {
         let flag = if reads_previous(issue)? { " --previous" } else { "" };
         Some(format!("{kubectl} logs -n {namespace} {name} -c {}{flag}", issue.name))
@@ -28,7 +28,7 @@ pub(super) fn of_owner(context: Option<&str>, namespace: &str, owner: &Owner, in
     let mut commands = Vec::new();
     for Owner { kind, name } in std::iter::once(owner).filter(|owner| owner.kind != "Pod").chain(controllers) {
         let is_kind = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if is_kind && is_name(namespace) && is_name(name) {
+        if is_kind && is_object_name(namespace) && is_object_name(name) {
             let command = format!("{kubectl} describe {} -n {namespace} {name}", kind.to_ascii_lowercase());
             if !commands.contains(&command) {
                 commands.push(command);
@@ -66,14 +66,6 @@ fn reads_previous(issue: &ContainerIssue) -> Option<bool> {
     }
 }
 
-/// Whether a text is a DNS subdomain, as all names in commands are. None of its characters has a meaning in a shell.
-fn is_name(text: &str) -> bool {
-    let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    text.len() <= 253
-        && text.bytes().all(|byte| is_alphanumeric(&byte) || byte == b'-' || byte == b'.')
-        && text.as_bytes().first().is_some_and(is_alphanumeric)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,13 +73,12 @@ mod tests {
     #[test]
     fn accepts_only_names_that_a_shell_does_not_interpret() {
         for name in ["cart", "cart-5d9f.x", "0"] {
-            assert!(is_name(name), "{name}");
+            assert!(is_object_name(name), "{name}");
         }
         for name in ["", "-n", "--all", ".", "a b", "a;b", "$(b)", "a`b`", "a\nb", "A", "a/b", "a'", "ä", "a|b", "a&b"]
         {
-            assert!(!is_name(name), "{name:?}");
+            assert!(!is_object_name(name), "{name:?}");
         }
-        assert!(!is_name(&"a".repeat(254)));
     }
 
     #[test]

@@ -1,28 +1,19 @@
+mod history;
 mod several_clusters;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use html5ever::{ParseOpts, parse_document, tendril::TendrilSink};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use maud::html;
 use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
-use crate::api::{
-    Cause, CommonCause, ContainerIssue, EndedIncident, Incident, LogSource, NamespacedName, OrchestrStatus, Owner,
-    PodProblem, ProblemKind, Revision, UnwatchedSpan,
-};
+use crate::api::{CommonCause, ContainerIssue, Incident, LogSource, Owner, PodProblem, Revision};
 
 use super::{
-    super::{
-        document::{StatusPart, tests::section},
-        timeline::{
-            Timeline,
-            tests::{noon, status},
-        },
-    },
+    super::document::tests::section,
     fit::PAGE_LIMIT,
     text::{log_text, shortened},
     *,
@@ -114,14 +105,6 @@ fn render(section: &Section) -> String {
     page(&Document::of(section.clone(), String::new()))
 }
 
-/// A page with only the history of an object.
-fn render_history(object: &NamespacedName, status: &OrchestrStatus, now: Timestamp) -> String {
-    let timeline = Timeline::of(object, status, None, now);
-    let headline = timeline.headline();
-    let status = StatusPart { history: Some(timeline), ..StatusPart::default() };
-    render(&Section { headline, status, ..report(&[], &[]) })
-}
-
 /// An element with its attributes, and the text in it.
 #[derive(Clone, Debug)]
 struct Element {
@@ -182,6 +165,10 @@ fn assert_own_markup(elements: &[Element]) {
             assert!(is_own, "{name} {attribute}={value:?}");
         }
     }
+}
+
+fn is_invisible(c: char) -> bool {
+    c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text that might be taken for markup, and any other.
@@ -264,36 +251,6 @@ proptest! {
         for command in texts(&elements, "code") {
             prop_assert!(command.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" -.\n".contains(&byte)), "{command}");
         }
-        let is_invisible = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        prop_assert!(!page.contains(is_invisible));
-    }
-
-    #[test]
-    fn a_history_cannot_become_markup(texts in vec(hostile(), 7), seconds in vec(any::<i32>(), 6), pods in any::<i64>()) {
-        let time = |index: usize| Time(jiff::Timestamp::from_second(seconds[index].into()).unwrap());
-        let own = |index: usize| texts[index].clone();
-        let owner = Owner { kind: own(0), name: own(1) };
-        let ended = EndedIncident {
-            key: own(2), kind: ProblemKind::Crash, namespace: own(3), owner, container: own(2), reason: own(4),
-            cause: Cause::ExitCode, message: own(5), pods, began: time(0), last_seen: Some(time(1)), ended: time(2),
-        };
-        let lasting = Incident { since: time(3), ..incident(&own(3), &own(1), pods) };
-        let span = UnwatchedSpan { from: time(4), until: Some(time(5)), reason: own(6), spec_changed: false };
-        let status = OrchestrStatus {
-            history: vec![EndedIncident { last_seen: None, ..ended.clone() }, ended].into(),
-            unwatched: vec![UnwatchedSpan { until: None, ..span.clone() }, span].into(),
-            history_since: Some(time(5)),
-            incidents: vec![lasting],
-            ..OrchestrStatus::default()
-        };
-        let page = render_history(&NamespacedName::new(own(0), own(1)), &status, time(5).0);
-        let elements = elements(&page);
-        assert_own_markup(&elements);
-        let shown: BTreeSet<&str> = texts_of(&elements);
-        for index in [4, 5] {
-            prop_assert!(shown.contains(shortened(&texts[index]).as_str()), "{:?}", texts[index]);
-        }
-        let is_invisible = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         prop_assert!(!page.contains(is_invisible));
     }
 
@@ -420,63 +377,6 @@ fn a_page_without_problems_has_no_tables() {
     assert_eq!(texts(&elements, "table").len() + texts(&elements, "h2").len(), 0);
     assert_eq!(texts(&elements, "h1"), ["No problems: 9 pods"]);
     assert_eq!(texts(&elements, "header")[0], "No problems: 9 podsshop/cart, never checked");
-}
-
-#[test]
-fn draws_the_history_and_lists_it() {
-    let page = render_history(&NamespacedName::new("ops", "cluster"), &status(), noon());
-    let elements = elements(&page);
-    assert_own_markup(&elements);
-    assert_eq!(texts(&elements, "h1"), ["2 incidents ended since 2026-02-27 08:00 UTC, and 1 lasts"]);
-    let class = |element: &Element| element.attributes.iter().find(|own| own.0 == "class").map(|own| own.1.clone());
-    let bars: Vec<_> = elements.iter().filter(|own| own.name == "rect").filter_map(class).collect();
-    assert_eq!(bars, ["gap", "lasting", "ended", "ended", "unsure"]);
-    assert_eq!(
-        texts(&elements, "tr")[1],
-        "1. shop/cartOOMKilledOutOfMemory3 pods2026-03-01 11:26it lasts34m so farapp was OOM-killed 7 times; limit 512Mi"
-    );
-    assert!(texts(&elements, "tr")[3].contains("between 2026-02-28 02:10 and 2026-02-28 04:0030m to 140m"));
-    assert_eq!(
-        texts(&elements, "li"),
-        [
-            "Not watched from 2026-02-28 02:10:00 UTC to 2026-02-28 04:00:00 UTC (110m): the operator was not running, or could not write the status"
-        ]
-    );
-}
-
-#[test]
-fn the_drawing_contains_early_ended_incidents() {
-    let mut status = status();
-    status.history_since = status.history[0].ended.clone().into();
-    let page = render_history(&NamespacedName::new("ops", "cluster"), &status, noon());
-    let attribute = |element: &Element, name: &str| {
-        element.attributes.iter().find(|own| own.0 == name).map(|own| own.1.clone()).unwrap_or_default()
-    };
-    let elements = elements(&page);
-    let bars: Vec<_> = elements.iter().filter(|own| own.name == "rect" && attribute(own, "class") != "gap").collect();
-    assert_eq!(bars.len(), 4, "two of them belong to the incident whose end is not exact");
-    let places: std::collections::BTreeSet<_> = bars.iter().map(|own| attribute(own, "x")).collect();
-    assert_eq!(places.len(), 4, "none is cut off: {places:?}");
-}
-
-#[test]
-fn a_long_history_does_not_make_the_page_larger() {
-    let mut status = status();
-    let long = "<\"&\">".repeat(1_000);
-    for entry in &mut status.history.items {
-        (entry.namespace, entry.reason, entry.message) = (long.clone(), long.clone(), long.clone());
-    }
-    status.history.items = vec![status.history.items; 500].concat();
-    status.unwatched.items = vec![UnwatchedSpan { reason: long, ..status.unwatched.items[0].clone() }; 500];
-    let (incidents, pods) = many(50, 500, "INFO a line\n");
-    let history = Some(Timeline::of(&NamespacedName::new("ops", "cluster"), &status, None, noon()));
-    let status = StatusPart { history, ..StatusPart::default() };
-    let page = render(&Section { status, ..report(&incidents, &pods) });
-    assert!(page.len() < PAGE_LIMIT, "{} bytes", page.len());
-    for part in [" more incidents, which this page leaves out", "and 480 more such times, which this page leaves out"] {
-        assert!(page.contains(part), "{part}");
-    }
-    assert_own_markup(&elements(&page));
 }
 
 #[test]

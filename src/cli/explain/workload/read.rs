@@ -5,8 +5,7 @@ use k8s_openapi::api::{
     batch::v1::{CronJob, Job},
     core::v1::Pod as ApiPod,
 };
-use kube::{Api, Resource, ResourceExt, api::ListParams};
-use serde::Deserialize;
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -24,7 +23,7 @@ use crate::{
     pods::{Pod, WatchedPod},
 };
 
-use super::{Gathered, Pods, Revision};
+use super::{Gathered, Pods};
 
 /// The most pods and revisions of a workload that are read.
 const PODS: u32 = 1000;
@@ -33,17 +32,6 @@ const REVISIONS: u32 = 100;
 const JOBS: u32 = 500;
 /// Among how many pages of pods a replacement is searched.
 const PAGES: usize = 10;
-
-#[derive(Deserialize)]
-struct Named {
-    metadata: Name,
-}
-
-#[derive(Deserialize)]
-struct Name {
-    #[serde(default)]
-    name: String,
-}
 
 /// Reads the workload that a pod belongs to; absent if the pod names none, or one of a kind that is not explained.
 pub(in crate::cli::explain) async fn of_pod(reader: &Reader<'_>, pod: &Pod) -> Option<Gathered> {
@@ -138,26 +126,17 @@ async fn pods(reader: &Reader<'_>, what: &str, labels: &str, token: Option<Strin
     Some((Pods { pods, unreadable, more: next.is_some() }, next))
 }
 
-async fn revisions(reader: &Reader<'_>, workload: &Workload, labels: &str) -> Vec<Revision> {
-    match workload.kind() {
-        Kind::Deployment => list_revisions::<ReplicaSet>(reader, "the ReplicaSets", labels).await,
-        Kind::StatefulSet | Kind::DaemonSet => {
-            list_revisions::<ControllerRevision>(reader, "the ControllerRevisions", labels).await
-        }
-        Kind::Job | Kind::CronJob | Kind::Pod => Vec::new(),
-    }
-}
-
-async fn list_revisions<K: Resource<DynamicType = ()>>(reader: &Reader<'_>, what: &str, labels: &str) -> Vec<Revision> {
+async fn revisions(reader: &Reader<'_>, workload: &Workload, labels: &str) -> Vec<RevisionObject> {
     let params = ListParams::default().labels(labels).limit(REVISIONS);
-    let page = reader.list::<K, Box<RawValue>>(what, &params).await;
-    let objects = page.map(Page::into_items).unwrap_or_default();
-    let decode = |json: Box<RawValue>| {
-        let Named { metadata } = serde_json::from_str(json.get()).ok()?;
-        let object = RevisionObject::from_json(json.get().as_bytes()).ok()?;
-        Some(Revision { name: metadata.name, object })
+    let page: Option<Page<Box<RawValue>>> = match workload.kind() {
+        Kind::Deployment => reader.list::<ReplicaSet, _>("the ReplicaSets", &params).await,
+        Kind::StatefulSet | Kind::DaemonSet => {
+            reader.list::<ControllerRevision, _>("the ControllerRevisions", &params).await
+        }
+        Kind::Job | Kind::CronJob | Kind::Pod => None,
     };
-    objects.into_iter().filter_map(decode).collect()
+    let objects = page.map(Page::into_items).unwrap_or_default();
+    objects.iter().filter_map(|json| RevisionObject::from_json(json.get().as_bytes()).ok()).collect()
 }
 
 /// The facts about a Job that decide about its failed pods, and if it has failed, whether a later run of its CronJob

@@ -33,7 +33,7 @@ fn pods_are_refused_until_one_is_created() {
     assert_eq!(refused(&[]), None);
 }
 
-fn replica_set(hash: &str, number: &str, image: &str) -> Revision {
+fn replica_set(hash: &str, number: &str, image: &str) -> RevisionObject {
     let set = json!({
         "metadata": {
             "name": format!("cart-{hash}"), "uid": hash, "annotations": {"deployment.kubernetes.io/revision": number},
@@ -41,8 +41,7 @@ fn replica_set(hash: &str, number: &str, image: &str) -> Revision {
         },
         "spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}},
     });
-    let object = RevisionObject::from_json(set.to_string().as_bytes()).unwrap();
-    Revision { name: format!("cart-{hash}"), object }
+    RevisionObject::from_json(set.to_string().as_bytes()).unwrap()
 }
 
 fn pod(hash: &str, status: Value) -> Pod {
