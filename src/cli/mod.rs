@@ -7,6 +7,7 @@ mod explain;
 mod flags;
 mod kind;
 mod live;
+mod mcp;
 mod near;
 mod process;
 mod run;
@@ -54,6 +55,8 @@ enum Command {
     /// Print everything that is known about a pod or a workload: causes, containers, events, logs and what it refers
     /// to; exits 1 if it has a problem
     Explain(explain::ExplainFlags),
+    /// Answer the questions of an AI agent over the Model Context Protocol, on standard input and output; read-only
+    Mcp(mcp::McpFlags),
     /// Test the webhooks of an Orchestr object, or print what they send
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
@@ -98,6 +101,13 @@ impl Cli {
             Command::Show(flags) => runtime()?.block_on(show::show(flags)),
             Command::Wait(flags) => runtime()?.block_on(wait::wait(flags)),
             Command::Explain(flags) => runtime()?.block_on(explain::explain(flags)),
+            Command::Mcp(flags) => {
+                let runtime = runtime()?;
+                let result = runtime.block_on(mcp::mcp(flags));
+                // Standard input may still be read, and calls may be under way.
+                runtime.shutdown_background();
+                result
+            }
             Command::Webhook(command) => runtime()?.block_on(webhook::run(command)),
             Command::Crd => print(crate::api::crd::yaml().map_err(Failure::new)?.as_bytes()),
             Command::Completions { shell } => {

@@ -3,6 +3,7 @@
 //!
 //! Texts from a cluster may come from anyone. [`safe`] makes them harmless for terminals, documents and GitHub's runner.
 
+pub(crate) mod agent;
 pub(crate) mod document;
 pub(crate) mod explanation;
 mod github;

@@ -22,6 +22,7 @@ mod kubectl_status;
 mod kubectl_yaml;
 mod leader;
 mod logs;
+mod mcp;
 mod messages;
 mod module_order;
 mod one_answer;

@@ -82,19 +82,23 @@ fn target(text: &str) -> Result<(Kind, String), String> {
 }
 
 pub(super) async fn explain(flags: ExplainFlags) -> Result<ExitCode, Failure> {
-    let connected = flags.objects.connect(Retries::InTheClient).await?;
-    let explanation = gather(&flags, &connected).await?;
-    let (state, subject) = (explanation.state, explanation.namespace.clone());
+    let document = document(&flags).await?;
     let format = match flags.output {
         Output::Text => Format::Text { log_lines: usize::MAX },
         Output::Json => Format::Json,
     };
-    print_document(&Document { subject, explanation: Some(explanation), ..Document::default() }, format)?;
-    Ok(match state {
+    print_document(&document, format)?;
+    Ok(match document.explanation.map_or(State::Unknown, |explanation| explanation.state) {
         State::Problem => ExitCode::from(PROBLEM),
         State::Unknown => ExitCode::from(UNKNOWN),
         State::Healthy | State::Running | State::Settling => ExitCode::SUCCESS,
     })
+}
+
+pub(super) async fn document(flags: &ExplainFlags) -> Result<Document, Failure> {
+    let connected = flags.objects.connect(Retries::InTheClient).await?;
+    let explanation = gather(flags, &connected).await?;
+    Ok(Document { subject: explanation.namespace.clone(), explanation: Some(explanation), ..Document::default() })
 }
 
 async fn gather(flags: &ExplainFlags, connected: &ConnectedNamespace) -> Result<Explanation, Failure> {

@@ -14,7 +14,7 @@ mod watch;
 
 use std::{fmt::Display, process::ExitCode};
 
-use crate::render::numbers::counted_in_groups as counted;
+use crate::render::{document::Document, numbers::counted_in_groups as counted};
 
 use super::Failure;
 use cluster::{scan_cluster, scan_clusters};
@@ -31,27 +31,13 @@ pub(super) fn check_selector(text: &str) -> Result<(), impl Display + use<>> {
 }
 
 pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
-    let selector = LabelSelector::new(flags.selector.as_deref().unwrap_or_default());
-    let selector = selector.map_err(|error| Failure::new(format!("--selector: {error}")))?;
-    let namespaces = Namespaces::new(&flags.namespace).map_err(Failure::new)?;
     if flags.by.is_some() && !flags.output.has_groups() {
         return Err(Failure::new("--by is for tables, -o json and -o yaml"));
     }
     if flags.watch {
-        return watch::watch(&flags, Filter { namespaces, selector }).await;
+        return watch::watch(&flags, filter(&flags)?).await;
     }
-    let results = match &flags.filename {
-        Some(path) => Results::one(scan_file(path, &flags, Filter { namespaces, selector })?),
-        None => match flags.clusters.contexts()? {
-            Some(contexts) => scan_clusters(contexts, &flags, &namespaces).await,
-            None => {
-                let mut progress = Progress::new();
-                let scan = scan_cluster(&flags, None, namespaces, || {}, &mut |pods| progress.update(pods)).await;
-                drop(progress);
-                Results::one(scan?)
-            }
-        },
-    };
+    let results = results(&flags).await?;
     output::print_notes(&results);
     output::print(&results, &flags)?;
     let is_complete = results.unchecked().next().is_none();
@@ -65,4 +51,31 @@ pub(super) async fn scan(flags: ScanFlags) -> Result<ExitCode, Failure> {
         (_, _, 0) => ExitCode::SUCCESS,
         _ => ExitCode::from(INCOMPLETE),
     })
+}
+
+/// What all formats but the table of pods show.
+pub(super) async fn document(flags: &ScanFlags) -> Result<Document, Failure> {
+    results(flags).await.map(|results| results.document())
+}
+
+async fn results(flags: &ScanFlags) -> Result<Results, Failure> {
+    let filter = filter(flags)?;
+    if let Some(path) = &flags.filename {
+        return scan_file(path, flags, filter).map(Results::one);
+    }
+    let Filter { namespaces, .. } = filter;
+    match flags.clusters.contexts()? {
+        Some(contexts) => Ok(scan_clusters(contexts, flags, &namespaces).await),
+        None => {
+            let mut progress = Progress::new();
+            scan_cluster(flags, None, namespaces, || {}, &mut |pods| progress.update(pods)).await.map(Results::one)
+        }
+    }
+}
+
+fn filter(flags: &ScanFlags) -> Result<Filter, Failure> {
+    let selector = LabelSelector::new(flags.selector.as_deref().unwrap_or_default());
+    let selector = selector.map_err(|error| Failure::new(format!("--selector: {error}")))?;
+    let namespaces = Namespaces::new(&flags.namespace).map_err(Failure::new)?;
+    Ok(Filter { namespaces, selector })
 }

@@ -100,9 +100,8 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     if flags.output == Output::Json && !flags.history {
         return Err(Failure::new("-o json is for --history: `kubectl get orchestr -o json` prints the status"));
     }
-    let read = flags.read().await?;
-    let section = flags.section(&read)?;
-    let exit_code = match section.verdict {
+    let document = document(&flags).await?;
+    let exit_code = match document.verdict {
         _ if flags.history => ExitCode::SUCCESS,
         Verdict::Healthy => ExitCode::SUCCESS,
         Verdict::Unhealthy => ExitCode::from(PROBLEMS),
@@ -114,8 +113,13 @@ pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
         Output::Json => Format::Json,
         Output::Html => Format::Html,
     };
-    print_document(&Document::of(section, String::new()), format)?;
+    print_document(&document, format)?;
     Ok(exit_code)
+}
+
+pub(super) async fn document(flags: &ShowFlags) -> Result<Document, Failure> {
+    let read = flags.read().await?;
+    Ok(Document::of(flags.section(&read)?, String::new()))
 }
 
 impl ShowFlags {

@@ -138,20 +138,12 @@ impl WaitFlags {
 }
 
 pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
-    let begun = Instant::now();
-    let targets = flags.targets()?;
-    let ConnectedNamespace { cluster, clock, namespace } = flags.objects.connect(Retries::AtTheCaller).await?;
-    let WaitFlags { grace, crash_grace, restarts, stable, .. } = flags;
-    let limits = Limits { grace, crash_grace, restarts, stable };
-    let log_policy = flags.objects.log_policy();
-    let waiter = Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_policy };
-    let outcomes = waiter.wait_for(targets, flags.timeout).await?;
     let format = match flags.output {
         Output::Text => Format::Text { log_lines: usize::MAX },
         Output::Junit => Format::Junit,
         Output::Github => Format::Github,
     };
-    let document = Document { subject: namespace, outcomes, ..Document::default() };
+    let document = document(&flags).await?;
     print_document(&document, format)?;
     let any = |is_so: fn(&End) -> bool| document.outcomes.iter().any(|outcome| is_so(&outcome.end));
     Ok(match () {
@@ -159,4 +151,17 @@ pub(super) async fn wait(flags: WaitFlags) -> Result<ExitCode, Failure> {
         () if any(|end| *end == End::TimedOut) => ExitCode::from(TIMED_OUT),
         () => ExitCode::SUCCESS,
     })
+}
+
+/// How the wait for each target has ended.
+pub(super) async fn document(flags: &WaitFlags) -> Result<Document, Failure> {
+    let begun = Instant::now();
+    let targets = flags.targets()?;
+    let ConnectedNamespace { cluster, clock, namespace } = flags.objects.connect(Retries::AtTheCaller).await?;
+    let WaitFlags { grace, crash_grace, restarts, stable, .. } = *flags;
+    let limits = Limits { grace, crash_grace, restarts, stable };
+    let log_policy = flags.objects.log_policy();
+    let waiter = Waiter { cluster: &cluster, namespace: &namespace, clock, limits, begun, log_policy };
+    let outcomes = waiter.wait_for(targets, flags.timeout).await?;
+    Ok(Document { subject: namespace, outcomes, ..Document::default() })
 }
