@@ -1,5 +1,6 @@
 // Asks `orchestr mcp` as an agent does. The SDK checks each answer against the schema that the tool declares.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
@@ -20,7 +21,9 @@ do {
   incidents += answer.structuredContent.incidents.length;
   cursor = answer.structuredContent.nextCursor;
 } while (cursor);
-assert.ok(incidents > 20, `${incidents} incidents`);
+const scanned = JSON.parse(spawnSync(command, ["scan", "-f", file, "-o", "json"]).stdout);
+assert.equal(incidents, scanned.incidents.length);
+assert.ok(incidents > 10);
 
 const refused = await client.callTool({ name: "log", arguments: { namespace: "shop", pod: "cart" } });
 assert.equal(refused.isError, true);
