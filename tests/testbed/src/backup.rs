@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::PoisonError,
+    time::Duration,
 };
 
 use crate::{
@@ -41,22 +42,44 @@ impl ControlPlane {
         .await
     }
 
+    /// Kills etcd as a power cut does, and starts it again after this time.
+    pub async fn interrupt_etcd(&self, down: Duration) -> Result<()> {
+        let alive = self.keep_folder()?;
+        if let Some(etcd) = self.take_etcd() {
+            drop_elsewhere(etcd).await;
+        }
+        tokio::time::sleep(down).await;
+        self.start_etcd(&alive).await
+    }
+
     /// Stops etcd, does `work`, and starts etcd again.
     async fn without_etcd(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        // The last program that ends removes the run's folder, unless another one seems to be alive.
-        let alive = self.run.join("alive").join("restart-of-etcd");
-        fs::write(&alive, "").doing(|| format!("write {}", alive.display()))?;
-        let stopped = self.etcd.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(etcd) = stopped {
+        let alive = self.keep_folder()?;
+        if let Some(etcd) = self.take_etcd() {
             etcd.signal("TERM")?;
             let _ = tokio::time::timeout(STOP, etcd.ended()).await;
             drop_elsewhere(etcd).await;
         }
         work()?;
+        self.start_etcd(&alive).await
+    }
+
+    /// The last program that ends removes the run's folder, unless another one seems to be alive.
+    fn keep_folder(&self) -> Result<PathBuf> {
+        let alive = self.run.join("alive").join("restart-of-etcd");
+        fs::write(&alive, "").doing(|| format!("write {}", alive.display()))?;
+        Ok(alive)
+    }
+
+    fn take_etcd(&self) -> Option<Process> {
+        self.etcd.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn start_etcd(&self, alive: &Path) -> Result<()> {
         let etcd = Process::spawn(&self.run, programs::etcd(&self.run, &self.binaries, self.etcd_port))?;
         until_listening(&etcd, self.etcd_port).await?;
         *self.etcd.lock().unwrap_or_else(PoisonError::into_inner) = Some(etcd);
-        fs::remove_file(&alive).doing(|| format!("remove {}", alive.display()))
+        fs::remove_file(alive).doing(|| format!("remove {}", alive.display()))
     }
 }
 

@@ -194,7 +194,7 @@ pub(crate) fn in_go_mod<'a>(go_mod: &'a str, prefix: &str) -> &'a str {
     lines.find_map(|line| line.strip_prefix(prefix)?.split_whitespace().next()).unwrap_or("unknown")
 }
 
-fn target_dir() -> PathBuf {
+pub(crate) fn target_dir() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
         // Cargo resolves a relative path from the current folder. This assumes that cargo runs in the workspace's

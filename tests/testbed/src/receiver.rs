@@ -60,6 +60,8 @@ pub struct Received {
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
+    /// How it was answered.
+    pub reply: Reply,
 }
 
 impl Received {
@@ -255,12 +257,13 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Stat
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State) -> io::Result<()> {
     let mut released = state.released.subscribe();
     released.mark_unchanged();
-    let received = read(&mut stream).await?;
+    let mut received = read(&mut stream).await?;
     let review = received.json();
     let refusal = lock(&state.refusal).clone();
     let refusal = refusal.filter(|(text, _)| String::from_utf8_lossy(&received.body).contains(text.as_str()));
     let scripted = || lock(&state.script).pop_front();
     let reply = refusal.map(|(_, reply)| reply).or_else(scripted).unwrap_or(Reply::Status(200));
+    received.reply = reply.clone();
     lock(&state.received).push(received);
     let with_body = |status: u16, header: &str, body: &str| {
         format!(
@@ -331,5 +334,6 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Received> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(Received { at: Instant::now(), method: method.to_owned(), path: path.to_owned(), headers, body })
+    let (method, path) = (method.to_owned(), path.to_owned());
+    Ok(Received { at: Instant::now(), method, path, headers, body, reply: Reply::Close })
 }

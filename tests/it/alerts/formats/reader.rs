@@ -1,9 +1,10 @@
-//! What each receiver reads in a message, and what it accepts: the only place in the tests that a new format extends.
+//! What each receiver accepts. How a message is read is in `messages.rs` of the testbed. A new format extends both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use orchestr::{alerts::Notification, api::WebhookFormat};
+use orchestr_testbed::messages::{self, Named};
 use serde_json::{Value, json};
 
 /// A valid link with all characters that are markup elsewhere.
@@ -13,92 +14,14 @@ fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// The owners that a message names.
-#[derive(Debug, Default)]
-pub(in crate::alerts) struct Named {
-    pub firing: BTreeSet<String>,
-    pub resolved: BTreeSet<String>,
-}
-
-/// The owners' names in a text. All are "work" and four digits.
-fn names(text: &str) -> impl Iterator<Item = String> {
-    text.match_indices("work").map(|(at, _)| text[at..at + 8].to_owned())
-}
-
-/// Reads a message that was sent `now`. `keys` are the owners of the events that PagerDuty was sent, by key.
+/// Reads the owners' names in a message that was sent `now`. `keys` are those of the events that PagerDuty was sent, by key.
 pub(in crate::alerts) fn read(
     format: WebhookFormat,
     body: &Value,
     now: Timestamp,
     keys: &mut BTreeMap<String, String>,
 ) -> Named {
-    let mut parsed = Named::default();
-    let all = |field: &Value| field.as_array().unwrap().clone();
-    let of_alerts = |parsed: &mut Named, alerts: &Value, is_resolved: &dyn Fn(&Value) -> bool| {
-        for alert in all(alerts) {
-            let name = alert["labels"]["owner_name"].as_str().unwrap_or_default();
-            let into = if is_resolved(&alert) { &mut parsed.resolved } else { &mut parsed.firing };
-            into.extend(names(name));
-        }
-    };
-    // Text whose sections begin with titles.
-    let mut title = "What".to_owned();
-    let mut of_text = |text: &str| {
-        for line in text.lines() {
-            let words = line.trim_start_matches('*');
-            let known = ["What", "Firing", "Over", "No longer a common cause", "Still firing"]
-                .into_iter()
-                .find(|title| words.starts_with(title));
-            title = known.map_or(title.clone(), str::to_owned);
-            let into = if matches!(title.as_str(), "Over" | "No longer a common cause") {
-                &mut parsed.resolved
-            } else {
-                &mut parsed.firing
-            };
-            into.extend(names(line));
-        }
-    };
-    match format {
-        WebhookFormat::Generic => of_alerts(&mut parsed, &body["alerts"], &|alert| alert["status"] == "resolved"),
-        WebhookFormat::CloudEvents => {
-            of_alerts(&mut parsed, &body["data"]["alerts"], &|alert| alert["status"] == "resolved");
-        }
-        WebhookFormat::Alertmanager => {
-            let now = now.to_string();
-            of_alerts(&mut parsed, body, &|alert| alert["endsAt"].as_str().unwrap() <= now.as_str());
-        }
-        WebhookFormat::Slack => {
-            for block in all(&body["blocks"]).iter().skip(1) {
-                of_text(block["text"]["text"].as_str().unwrap_or_default());
-            }
-        }
-        WebhookFormat::Discord => {
-            for embed in all(&body["embeds"]) {
-                of_text(embed["description"].as_str().unwrap());
-            }
-        }
-        WebhookFormat::Teams => {
-            for block in all(&body["attachments"][0]["content"]["body"]).iter().skip(1) {
-                let runs = all(&block["inlines"]);
-                of_text(&runs.iter().map(|run| run["text"].as_str().unwrap()).collect::<String>());
-            }
-        }
-        // The first line is the title.
-        WebhookFormat::Custom => {
-            of_text(body["text"].as_str().unwrap().split_once('\n').unwrap().1);
-        }
-        WebhookFormat::PagerDuty => {
-            let key = body["dedup_key"].as_str().unwrap().to_owned();
-            if body["event_action"] == "resolve" {
-                parsed.resolved.extend(keys.get(&key).cloned());
-            } else {
-                let source = body["payload"]["source"].as_str().unwrap().to_owned();
-                parsed.firing.extend(names(&source));
-                names(&source).for_each(|name| drop(keys.insert(key.clone(), name)));
-            }
-        }
-    }
-    parsed
+    messages::read(&format!("{format:?}"), body, now, keys)
 }
 
 /// All texts of a value with the names of their fields.
