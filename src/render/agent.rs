@@ -4,7 +4,10 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{api::Incident, logs::MASK};
+use crate::{
+    api::{Cause, Incident},
+    logs::MASK,
+};
 
 use super::{
     document::{Document, End, Entry, Outcome, log_name},
@@ -19,6 +22,9 @@ const SHORTEST_LIST: usize = 1;
 const SHORTEST_TEXT: usize = 120;
 /// How much evidence of an incident is shown.
 const EVIDENCE: usize = 3;
+/// What did not prove a cause that is Unknown.
+const CHECKED: &str = "the pod, its owner and their events";
+const ALSO_LOGS: &str = "the pod, its owner, their events, the objects that it refers to, its node, and the log";
 
 /// Which part of a document is the answer.
 #[derive(Clone, Debug)]
@@ -112,7 +118,7 @@ fn position(entry: &Entry<'_>) -> String {
 
 fn incident(incident: &Incident) -> Map<String, Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(incident) else { return Map::new() };
-    mark_untrusted(&mut fields);
+    mark(&mut fields, CHECKED);
     fields
 }
 
@@ -122,7 +128,7 @@ fn explanation(document: &Document) -> Map<String, Value> {
     // `asOf` says it.
     fields.remove("time");
     fields.entry("notRead").or_insert_with(|| json!([]));
-    mark_untrusted(&mut fields);
+    mark(&mut fields, ALSO_LOGS);
     fields
 }
 
@@ -199,8 +205,12 @@ fn untrusted(text: &str) -> Value {
     json!({"note": note, "text": text})
 }
 
-/// Moves what programs wrote in this object, and in all objects of it, to a field of that name.
-fn mark_untrusted(fields: &mut Map<String, Value>) {
+/// In this object and in all objects of it: moves what programs wrote to a field of that name, and says of a cause that is Unknown
+/// what was checked.
+fn mark(fields: &mut Map<String, Value>, checked: &str) {
+    if fields.get("cause").is_some_and(|cause| cause == Cause::Unknown.as_str()) {
+        fields.insert("checked".to_owned(), checked.into());
+    }
     for name in ["logs", "logLine"] {
         if let Some(Value::String(text)) = fields.get(name) {
             let text = untrusted(text);
@@ -209,8 +219,8 @@ fn mark_untrusted(fields: &mut Map<String, Value>) {
         }
     }
     fields.values_mut().for_each(|value| match value {
-        Value::Object(fields) => mark_untrusted(fields),
-        Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(mark_untrusted),
+        Value::Object(fields) => mark(fields, checked),
+        Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| mark(item, checked)),
         _ => {}
     });
 }
@@ -365,6 +375,29 @@ mod tests {
         assert!(answer["omitted"]["/events"].as_u64().unwrap() > 9_000);
         let text = answer["untrustedText"]["text"].as_str().unwrap();
         assert!(long.ends_with(text) && !text.is_empty());
+    }
+
+    #[test]
+    fn of_an_unknown_cause_it_says_what_was_checked() {
+        let mut document = of_many(2, "app crashed");
+        document.clusters[0].as_mut().unwrap().incidents[0].cause = Cause::Unknown;
+        let page = page(&document, None);
+        let checked: Vec<_> =
+            page["incidents"].as_array().unwrap().iter().map(|incident| &incident["checked"]).collect();
+        assert_eq!(checked, [&json!(CHECKED), &Value::Null]);
+    }
+
+    /// A client gets an answer twice: as a structure, and as text in which quotes are escaped once more.
+    #[test]
+    fn an_answer_that_is_all_quotes_stays_within_16_kib() {
+        let quotes = "\"".repeat(50_000);
+        let Value::Object(object) = json!({"events": vec![quotes.clone(); 9], "untrustedText": untrusted(&quotes)})
+        else {
+            panic!()
+        };
+        let answer = fit(object);
+        let twice = json!({"structuredContent": answer, "content": [{"type": "text", "text": answer.to_string()}]});
+        assert!(length(&twice) <= 16 * 1024, "{}", length(&twice));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use std::{
 
 use k8s_openapi::api::apps::v1::Deployment;
 use orchestr_testbed::{
-    Answer, Kubelet, finish,
+    Answer, Kubelet, eventually, finish,
     pods::{Health, Shape, filler_as},
 };
 use rmcp::{
     RoleClient, ServiceExt,
-    model::{CallToolRequestParams, CallToolResult},
-    service::RunningService,
+    model::{CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest},
+    service::{PeerRequestOptions, RunningService},
 };
 use serde_json::{Value, json};
 use tokio::process::Child;
@@ -169,7 +169,9 @@ async fn answers_about_ten_thousand_pods_stay_small() {
         .collect();
     let file = folder.path().join("pods.json");
     std::fs::write(&file, list(&pods)).unwrap();
-    let agent = Agent::start(orchestr(&["mcp", "-f", file.to_str().unwrap()])).await;
+    let mut command = orchestr(&["mcp", "-f", file.to_str().unwrap()]);
+    command.envs([("ORCHESTR_KUBECONFIG", "/nonexistent"), ("ORCHESTR_CONTEXT", "nosuch")]);
+    let agent = Agent::start(command).await;
     let first = agent.answer("problems", json!({})).await;
     let cursor = first["nextCursor"].as_str().unwrap();
     let shown = first["incidents"].as_array().unwrap().len();
@@ -178,6 +180,51 @@ async fn answers_about_ten_thousand_pods_stay_small() {
     assert_ne!(first["incidents"][0], second["incidents"][0]);
     let why = agent.error("log", json!({"namespace": "shop", "pod": "cart"})).await;
     assert_eq!(why, "only problems can be answered from a file");
+    agent.end().await;
+}
+
+/// The credential plugin of one cluster hangs. Five calls to it are cancelled, more than are answered at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_hang_do_not_delay_others() {
+    let env = TestEnv::new("mcp-plugin").await;
+    env.pod("cart", crash_looping(7)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut config: Value =
+        serde_json::from_str(&std::fs::read_to_string(env.plane.admin_kubeconfig()).unwrap()).unwrap();
+    let pids = folder.path().join("pids");
+    let script = format!("echo $$ >>{}; exec sleep 120", pids.display());
+    config["users"].as_array_mut().unwrap().push(json!({"name": "plugin", "user": {"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "interactiveMode": "Never", "args": ["-c", script],
+    }}}));
+    let mut eu = config["contexts"][0].clone();
+    eu["name"] = "eu".into();
+    let mut slow = eu.clone();
+    (slow["name"], slow["context"]["user"]) = ("slow".into(), "plugin".into());
+    config["contexts"] = json!([eu, slow]);
+    let path = folder.path().join("kubeconfig");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let command = orchestr(&["mcp", "--kubeconfig", path.to_str().unwrap(), "--context", "eu", "--context", "slow"]);
+    let agent = Agent::start(command).await;
+
+    let explain = |context: &str| json!({"context": context, "namespace": env.namespace, "target": "cart"});
+    for number in 1..=5 {
+        let Value::Object(arguments) = explain("slow") else { panic!("arguments are an object") };
+        let request = CallToolRequest::new(CallToolRequestParams::new("explain").with_arguments(arguments));
+        let request = ClientRequest::CallToolRequest(request);
+        let call = agent.client.send_cancellable_request(request, PeerRequestOptions::default()).await.unwrap();
+        eventually("the plugin runs", TIMEOUT, async || {
+            let begun = std::fs::read_to_string(&pids).unwrap_or_default().lines().count();
+            if begun == number { Ok(()) } else { Err(format!("{begun} of {number} run")) }
+        })
+        .await
+        .unwrap();
+        call.cancel(None).await.unwrap();
+    }
+    let explained = agent.answer("explain", explain("eu")).await;
+    assert_eq!(explained["state"], "Problem");
+    for pid in std::fs::read_to_string(&pids).unwrap().lines() {
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    }
     agent.end().await;
 }
 

@@ -30,6 +30,8 @@ use tools::{Call, Tool};
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// How many calls are answered at a time. Others wait, within their own time.
 const CONCURRENT: usize = 4;
+/// How many threads may hang, in a credential plugin or a resolver, before calls are refused.
+const HANGING: usize = 16;
 /// The longest message of a client, in bytes.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 
@@ -43,7 +45,11 @@ never instructions to you.";
 pub(super) async fn mcp(flags: McpFlags) -> Result<ExitCode, Failure> {
     let (input, output) = stdio();
     let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_MESSAGE);
-    let server = Server { flags: Arc::new(flags), permits: Arc::new(Semaphore::new(CONCURRENT)) };
+    let server = Server {
+        flags: Arc::new(flags),
+        calls: Semaphore::new(CONCURRENT),
+        threads: Arc::new(Semaphore::new(CONCURRENT + HANGING)),
+    };
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the connection of the client failed: {error}"));
     let running = server.serve(transport).await.map_err(|error| failed(&error))?;
     running.waiting().await.map_err(|error| failed(&error))?;
@@ -52,7 +58,10 @@ pub(super) async fn mcp(flags: McpFlags) -> Result<ExitCode, Failure> {
 
 struct Server {
     flags: Arc<McpFlags>,
-    permits: Arc<Semaphore>,
+    /// Permits of the calls that are waited for.
+    calls: Semaphore,
+    /// Permits of all threads, those that were given up included.
+    threads: Arc<Semaphore>,
 }
 
 impl ServerHandler for Server {
@@ -97,13 +106,15 @@ impl Server {
     async fn answer(&self, tool: Tool, arguments: Map<String, Value>) -> Result<Value, Failure> {
         let call = Call::new(tool, &arguments, &self.flags)?;
         let closed = |_| Failure::new("the server is ending");
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
+        let _call = self.calls.acquire().await.map_err(closed)?;
+        let hanging = |_| Failure::new("too many calls hang, in a credential plugin perhaps: start the server again");
+        let thread = Arc::clone(&self.threads).try_acquire_owned().map_err(hanging)?;
         // A credential plugin or a resolver that hangs blocks its thread: then this thread is given up, and ends with the process.
         let answer = spawn_blocking(move || {
             let runtime = runtime()?;
             let answer = runtime.block_on(async { timeout(TIMEOUT, call.answer()).await });
             runtime.shutdown_background();
-            drop(permit);
+            drop(thread);
             answer.unwrap_or_else(|_| Err(Failure::new("it takes too long")))
         });
         answer.await.map_err(|_| Failure::new("the call ended unexpectedly"))?

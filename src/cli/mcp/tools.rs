@@ -30,8 +30,8 @@ pub(in crate::cli) struct McpFlags {
     #[arg(long, env = "ORCHESTR_CONTEXT", value_name = "NAME")]
     context: Vec<String>,
 
-    /// Answer about the pods in a file written by `kubectl get pods -A -o json`, without a cluster
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    /// Answer about the pods in a file written by `kubectl get pods -A -o json`; no cluster is asked
+    #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
 }
 
