@@ -3,9 +3,9 @@
 //!
 //! Every list and text has a bound. Without it the API server would reject the rules as too expensive.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{borrow::Cow, ops::RangeInclusive, time::Duration};
 
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::{TEAM_LENGTH, duration, limits};
@@ -38,6 +38,43 @@ const SECRET_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 /// Go's syntax without a sign.
 const DURATION: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 const DURATION_LENGTH: usize = 32;
+
+/// A type of Kubernetes in the schema, for `#[schemars(with = "schema::Name")]`. That k8s-openapi implements schemas for all of its
+/// types would double the time that it takes to compile.
+macro_rules! kubernetes_types {
+    ($($name:ident: $schema:expr,)*) => {
+        $(pub(super) struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema.as_object().cloned().unwrap_or_default().into()
+            }
+        })*
+    };
+}
+
+kubernetes_types! {
+    Time: json!({"type": "string", "format": "date-time"}),
+    Condition: json!({
+        "description": "One aspect of the state, as in other objects of Kubernetes.",
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "type": {"type": "string", "description": "The name of the condition."},
+            "status": {"type": "string", "description": "True, False or Unknown."},
+            "reason": {"type": "string", "description": "Why, in one word."},
+            "message": {"type": "string", "description": "Why, in a sentence."},
+            "lastTransitionTime": {"type": "string", "format": "date-time", "description": "When `status` last changed."},
+            "observedGeneration": {
+                "type": "integer", "format": "int64", "description": "The generation of the spec that the condition is based on.",
+            },
+        },
+    }),
+}
 
 /// Defines a function for each schema, for `#[schemars(schema_with = "schema::name")]`.
 macro_rules! schemas {

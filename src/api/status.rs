@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, lenient, open_enum::open_enum};
+use super::{Cause, LenientList, Owner, ProblemKind, Severity, WebhookStatus, lenient, open_enum::open_enum, schema};
 
 /// What the operator found. Always under 256 KiB as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,10 +18,12 @@ pub struct OrchestrStatus {
     /// Ready, PodsHealthy, Stalled, AlertsDelivered.
     #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
     /// When the operator last checked the pods. Updated with every write and at least every 5 minutes: an older time
     /// means that the operator is not running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub last_check_time: Option<Time>,
     /// How many pods the object selects.
     pub watched_pods: i64,
@@ -58,6 +60,7 @@ pub struct OrchestrStatus {
     pub history: LenientList<EndedIncident>,
     /// Since when `history` is complete, apart from the spans in `unwatched`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub history_since: Option<Time>,
     /// How many ended incidents were dropped from `history` to keep it within its limits.
     #[serde(default, skip_serializing_if = "lenient::is_default")]
@@ -144,6 +147,7 @@ pub struct Incident {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     /// When the first of the pods began to fail.
+    #[schemars(with = "schema::Time")]
     pub since: Time,
     /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -201,12 +205,15 @@ pub struct EndedIncident {
     /// The most pods that were affected at the same time.
     pub pods: i64,
     /// When the incident began.
+    #[schemars(with = "schema::Time")]
     pub began: Time,
     /// If the pods were not watched when the incident ended: when it was last known to last. It ended between then and
     /// `ended`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub last_seen: Option<Time>,
     /// When the incident was found to be over.
+    #[schemars(with = "schema::Time")]
     pub ended: Time,
 }
 
@@ -215,9 +222,11 @@ pub struct EndedIncident {
 #[serde(rename_all = "camelCase")]
 pub struct UnwatchedSpan {
     /// The beginning: of NotRunning, the last check before; of an interruption, when the watch failed.
+    #[schemars(with = "schema::Time")]
     pub from: Time,
     /// The end; absent if the pods are still not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub until: Option<Time>,
     /// NotRunning if the operator was not running, or could not write the status. Otherwise the reason of the condition
     /// Ready, such as Paused or PodAccessDenied.
@@ -240,6 +249,7 @@ pub struct CommonCause {
     /// How many pods are affected.
     pub pods: i64,
     /// When the first of the incidents began.
+    #[schemars(with = "schema::Time")]
     pub since: Time,
     /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -283,6 +293,7 @@ pub struct PodProblem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// When the problem began.
+    #[schemars(with = "schema::Time")]
     pub since: Time,
     /// Whether it may have begun before. Only in what commands print: the operator remembers the beginning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -368,6 +379,7 @@ pub struct LastTermination {
     pub signal: i32,
     /// When the container terminated, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub finished_at: Option<Time>,
     /// The termination message.
     #[serde(default, skip_serializing_if = "String::is_empty")]

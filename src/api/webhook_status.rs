@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Cause, Owner, ProblemKind, Severity, lenient, open_enum::open_enum};
+use super::{Cause, Owner, ProblemKind, Severity, lenient, open_enum::open_enum, schema};
 
 /// The limit for the alerts of all webhooks in the status of one object, in bytes of JSON.
 pub(crate) const ALERT_BYTES: usize = 64 * 1024;
@@ -18,6 +18,7 @@ pub struct WebhookStatus {
     pub name: String,
     /// When the receiver last accepted a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub last_success: Option<Time>,
     /// Why the last attempt failed; absent after a success.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Option::is_none")]
@@ -48,6 +49,7 @@ pub struct WebhookStatus {
     pub resend_detail: Detail,
     /// The earliest time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub next_attempt: Option<Time>,
     /// The receiver answered 410 Gone. Nothing is sent until the webhook or its Secret changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -98,6 +100,7 @@ pub struct Mention {
     #[schemars(with = "String")]
     pub severity: Severity,
     /// When the receiver accepted the message.
+    #[schemars(with = "schema::Time")]
     pub at: Time,
 }
 
@@ -113,6 +116,7 @@ pub struct MutedStatus {
     pub by: String,
     /// When the first of them is sent, if it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub until: Option<Time>,
     /// How many incidents began and ended while they were held back, since the last message that reported this number.
     #[serde(default, skip_serializing_if = "lenient::is_default")]
@@ -132,6 +136,7 @@ pub struct MutedStatus {
     pub unlisted_ended: i64,
     /// When the last of them ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub unlisted_ended_at: Option<Time>,
 }
 
@@ -179,6 +184,7 @@ pub struct MutedIncident {
     pub reason: String,
     /// When the incident ended. It is counted in `ended` unless it returns soon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub gone_since: Option<Time>,
 }
 
@@ -188,6 +194,7 @@ pub struct MutedIncident {
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryError {
     /// When the attempt failed.
+    #[schemars(with = "schema::Time")]
     pub time: Time,
     /// A description of the error.
     pub message: String,
@@ -203,6 +210,7 @@ pub struct PendingMessage {
     /// The purpose of the message: Firing, Resolved or Repeat.
     pub kind: MessageKind,
     /// When the message was created.
+    #[schemars(with = "schema::Time")]
     pub created: Time,
     /// How many attempts were started.
     pub attempts: i64,
@@ -280,11 +288,13 @@ pub struct AlertStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub team: String,
     /// When the incident began.
+    #[schemars(with = "schema::Time")]
     pub since: Time,
     /// What was sent to the receiver: Queued (nothing yet), Announcing, Firing, Resolving or Resolved.
     pub phase: AlertPhase,
     /// When the receiver last accepted a message with this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub sent_at: Option<Time>,
     /// An earlier receiver was sent that it began, or this one may have been, but it is sent to this one again. So its end is
     /// sent, whatever happens before.
@@ -292,6 +302,7 @@ pub struct AlertStatus {
     pub began_elsewhere: bool,
     /// When the incident ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub gone_since: Option<Time>,
     /// How often the incident came back soon after it ended. Each time doubles how long it must be gone before a resolved
     /// message is sent.
@@ -300,6 +311,7 @@ pub struct AlertStatus {
     /// When the receiver last refused a message about this incident alone, for its content. It is retried after 30 minutes,
     /// or earlier if the receiver accepts nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     pub refused_at: Option<Time>,
     /// How many incidents began and ended while they were held back, as a message to Alertmanager said together with this
     /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
@@ -393,6 +405,7 @@ impl AlertPhase {
 #[serde(rename_all = "camelCase")]
 struct StormStatus {
     /// When the incidents became too many.
+    #[schemars(with = "schema::Time")]
     since: Time,
     /// The number of incidents in the last message, or in the pending one.
     count: i64,
@@ -406,18 +419,21 @@ struct StormStatus {
     phase: AlertPhase,
     /// When the receiver last accepted a message with this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     sent_at: Option<Time>,
     /// An earlier receiver was sent a number, but this one was not. So their end is sent, whatever happens before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     began_elsewhere: bool,
     /// When the receiver last refused a message about this number alone, as of an alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     refused_at: Option<Time>,
     /// How many other incidents began and ended while they were held back, as of an alert.
     #[serde(default, skip_serializing_if = "lenient::is_default")]
     held_back: i64,
     /// When the last of these incidents ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<schema::Time>")]
     gone_since: Option<Time>,
 }
 
