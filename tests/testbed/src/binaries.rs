@@ -34,26 +34,53 @@ static CONTROL_PLANE: GoTools = GoTools {
     built: OnceCell::const_new(),
 };
 
-/// The API server of an older Kubernetes. It uses the same etcd as the current one.
-static OLD_API_SERVER: GoTools = GoTools {
-    names: "the kube-apiserver of Kubernetes 1.32",
-    takes: "about 3 minutes on 2 cores",
-    instead: "",
-    folder: "tools/kubernetes-1.32",
-    go_mod: include_str!("../tools/kubernetes-1.32/go.mod"),
-    go_sum: include_str!("../tools/kubernetes-1.32/go.sum"),
-    programs: &[("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver")],
-    tags: "",
-    linker_flags: of_kubernetes,
-    built: OnceCell::const_new(),
-};
+/// The API servers of older Kubernetes, by their minor version. They use the same etcd as the current one.
+static OLD_API_SERVERS: [(&str, GoTools); 3] = [
+    (
+        "1.30",
+        old_api_server(
+            "tools/kubernetes-1.30",
+            include_str!("../tools/kubernetes-1.30/go.mod"),
+            include_str!("../tools/kubernetes-1.30/go.sum"),
+        ),
+    ),
+    (
+        "1.32",
+        old_api_server(
+            "tools/kubernetes-1.32",
+            include_str!("../tools/kubernetes-1.32/go.mod"),
+            include_str!("../tools/kubernetes-1.32/go.sum"),
+        ),
+    ),
+    (
+        "1.34",
+        old_api_server(
+            "tools/kubernetes-1.34",
+            include_str!("../tools/kubernetes-1.34/go.mod"),
+            include_str!("../tools/kubernetes-1.34/go.sum"),
+        ),
+    ),
+];
+
+const fn old_api_server(folder: &'static str, go_mod: &'static str, go_sum: &'static str) -> GoTools {
+    GoTools {
+        names: "an older kube-apiserver",
+        takes: "about 3 minutes on 2 cores",
+        instead: "",
+        folder,
+        go_mod,
+        go_sum,
+        programs: &[("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver")],
+        tags: "",
+        linker_flags: of_kubernetes,
+        built: OnceCell::const_new(),
+    }
+}
 
 /// How many builds run at the same time: one links while the other compiles. Each takes up to 2 GiB.
 const CONCURRENT_BUILDS: usize = 2;
 
-/// The version of [`OLD_API_SERVER`].
-const OLD_VERSION: &str = "1.32.4";
-/// The environment variable that selects the version of the API server; the newest by default.
+/// The environment variable that selects the version of the API server: one of [`OLD_API_SERVERS`]; the newest by default.
 const VERSION: &str = "ORCHESTR_TEST_KUBERNETES";
 
 /// Sets the version of Kubernetes, which its own build scripts would set otherwise.
@@ -126,7 +153,7 @@ pub async fn build_all() {
     let build = async || {
         let _under_way = UnderWay::begin();
         let control_plane = assets().is_none().then_some(&CONTROL_PLANE);
-        let old = (env::var(VERSION).as_deref() == Ok(OLD_VERSION)).then_some(&OLD_API_SERVER);
+        let old = old_version().ok().flatten();
         let all = control_plane.into_iter().chain(old).chain([&HELM, &PROMETHEUS, &ALERTMANAGER]);
         let built = |tools: &'static GoTools| async move {
             let _ = tools.built().await;
@@ -137,7 +164,7 @@ pub async fn build_all() {
 }
 
 /// Finds etcd and kube-apiserver in `KUBEBUILDER_ASSETS`. If that is not set, builds them once with Go. With
-/// `ORCHESTR_TEST_KUBERNETES=1.32.4`, the API server of that version is always built.
+/// `ORCHESTR_TEST_KUBERNETES=1.32`, the API server of that version is always built.
 /// Returns [`Error::Assets`] if the folder lacks a program, [`Error::Version`] if the version is not supported, [`Error::NoGo`]
 /// or [`Error::Build`] if the programs cannot be built.
 pub async fn binaries() -> Result<Binaries> {
@@ -148,10 +175,9 @@ pub async fn binaries() -> Result<Binaries> {
         }
         None => CONTROL_PLANE.built().await?.to_owned(),
     };
-    let kube_apiserver = match env::var(VERSION) {
-        Ok(version) if version == OLD_VERSION => OLD_API_SERVER.built().await?.join("kube-apiserver"),
-        Ok(version) if !version.is_empty() => return Err(Error::Version { version, known: OLD_VERSION }),
-        _ => dir.join("kube-apiserver"),
+    let kube_apiserver = match old_version()? {
+        Some(old) => old.built().await?.join("kube-apiserver"),
+        None => dir.join("kube-apiserver"),
     };
     Ok(Binaries { etcd: dir.join("etcd"), kube_apiserver })
 }
@@ -184,6 +210,15 @@ pub async fn helm() -> Result<PathBuf> {
 pub(crate) async fn prometheus() -> Result<PathBuf> {
     build_all().await;
     PROMETHEUS.built().await.map(Path::to_owned)
+}
+
+/// The older API server that [`VERSION`] names.
+fn old_version() -> Result<Option<&'static GoTools>> {
+    let Some(version) = env::var(VERSION).ok().filter(|version| !version.is_empty()) else { return Ok(None) };
+    match OLD_API_SERVERS.iter().find(|(known, _)| *known == version) {
+        Some((_, old)) => Ok(Some(old)),
+        None => Err(Error::Version { version, known: OLD_API_SERVERS.iter().map(|(known, _)| *known).collect() }),
+    }
 }
 
 fn assets() -> Option<PathBuf> {

@@ -13,8 +13,8 @@ pub enum Error {
     )]
     Assets { dir: PathBuf, missing: String },
     /// `ORCHESTR_TEST_KUBERNETES` names a version that cannot be built here.
-    #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to {known}")]
-    Version { version: String, known: &'static str },
+    #[error("ORCHESTR_TEST_KUBERNETES is {version}: leave it unset, or set it to one of {}", .known.join(", "))]
+    Version { version: String, known: Vec<&'static str> },
     /// Go is not installed, so the programs cannot be built.
     #[error("there is no `go` to build {names} with: install Go {version} or later (https://go.dev/dl/){instead}")]
     NoGo { names: &'static str, version: String, instead: &'static str },
