@@ -5,7 +5,7 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    alerts::delivery::{Dispatcher, HttpClient, system_lookup},
+    alerts::delivery::{AlertLog, Dispatcher, HttpClient, system_lookup},
     api::{StoredObject, api_resource},
     clock::ClusterClock,
     config::{RunConfig, StreamingLists},
@@ -30,6 +30,7 @@ pub async fn run(
     client: Client,
     config: &RunConfig,
     metrics: Metrics,
+    alert_log: AlertLog,
     heartbeat: Heartbeat,
     shutdown: CancellationToken,
 ) {
@@ -95,7 +96,7 @@ pub async fn run(
     let cluster = config.cluster_name.clone();
     let http = HttpClient::new(config.webhooks, system_lookup()).led_by(leadership.clone());
     let dispatcher =
-        Dispatcher::new(client.clone(), clock.clone(), config.webhooks, http, cluster, timings.alerts, metrics.clone());
+        Dispatcher::new(client.clone(), clock.clone(), http, cluster, timings.alerts, metrics.clone(), alert_log);
     let shared = Shared { client, clock, metrics, leadership };
     let controller = Controller::new(shared, reader, dispatcher, scopes, config);
     let writers_ended = CancellationToken::new();

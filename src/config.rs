@@ -73,6 +73,8 @@ pub struct TelemetryConfig {
     pub metrics_address: Option<MetricsAddress>,
     /// Whether the metrics name no incidents.
     pub metrics_without_incidents: bool,
+    /// The file of the alert log; `-` is standard output.
+    pub alert_log: Option<PathBuf>,
     /// The file with the URL of the heartbeat webhook.
     pub heartbeat_url_file: Option<PathBuf>,
     /// The namespaces whose webhooks the heartbeat depends on; absent: all.

@@ -13,7 +13,11 @@ mod scenario;
 use std::{error::Error, process::ExitCode, time::Duration};
 
 use orchestr::{
-    alerts::{address::AddressPolicy, delivery::DeliveryOptions, destination::UrlPolicy},
+    alerts::{
+        address::AddressPolicy,
+        delivery::{AlertLog, DeliveryOptions},
+        destination::UrlPolicy,
+    },
     api::OrchestrStatus,
     app,
     config::{LogFormat, Logging, RunConfig, StreamingLists, TelemetryConfig, Timings},
@@ -84,7 +88,7 @@ async fn run(once: bool) -> Result<()> {
     telemetry::start(Some(listener), None, metrics.clone(), heartbeat.clone())?;
     let operator = tokio::spawn({
         let (client, shutdown) = (plane.admin()?, shutdown.clone());
-        async move { app::run(client, &config, metrics, heartbeat, shutdown).await }
+        async move { app::run(client, &config, metrics, AlertLog::default(), heartbeat, shutdown).await }
     });
 
     for step in STEPS {

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts::delivery::AlertLog,
     api::Orchestr,
     app,
     config::{LogFormat, Logging, MetricsAddress, RunConfig, StreamingLists, TelemetryConfig, Timings},
@@ -37,6 +38,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// establish it.
 const CRD_TIMEOUT: Duration = Duration::from_secs(30);
 const CRD_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the last lines of the alert log may take to be written at the end.
+const ALERT_LOG_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the exit codes mean, for the help.
 const EXIT_CODES: &str = "\
@@ -104,6 +107,10 @@ pub(super) struct RunFlags {
     #[arg(long, env = "ORCHESTR_HEARTBEAT_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
     heartbeat_namespaces: Vec<String>,
 
+    /// Append a line of JSON for each message that is sent to a webhook to this file; - is standard output
+    #[arg(long, env = "ORCHESTR_ALERT_LOG", value_name = "FILE")]
+    alert_log: Option<PathBuf>,
+
     /// The format of the operator's own log
     #[arg(long, env = "ORCHESTR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     log_format: LogFormat,
@@ -129,6 +136,7 @@ impl RunFlags {
             telemetry: TelemetryConfig {
                 metrics_address: RunConfig::metrics_address(self.metrics_address).map_err(Failure::new)?,
                 metrics_without_incidents: self.metrics_without_incidents,
+                alert_log: self.alert_log,
                 heartbeat_url_file: self.heartbeat_url_file.filter(|file| !file.as_os_str().is_empty()),
                 heartbeat_namespaces: RunConfig::namespaces("heartbeat-namespaces", self.heartbeat_namespaces)
                     .map_err(Failure::new)?,
@@ -145,13 +153,15 @@ pub(super) async fn run(flags: RunFlags) -> Result<ExitCode, Failure> {
     logging::report_panics_without_contents();
     let heartbeat = Heartbeat::default();
     let metrics = start_telemetry(&config, &heartbeat)?;
+    let alert_log = start_alert_log(&config, &metrics)?;
     let cluster = connect(&connection, Retries::AtTheCaller).await?;
     preflight(&cluster, config.namespaces.as_deref()).await?;
     log_start(&config);
     let shutdown = CancellationToken::new();
     watchdog::start(heartbeat.clone(), shutdown.clone())
         .map_err(|error| Failure::new(format!("cannot start the watchdog: {error}")))?;
-    app::run(cluster.client, &config, metrics, heartbeat, shutdown).await;
+    app::run(cluster.client, &config, metrics, alert_log.clone(), heartbeat, shutdown).await;
+    alert_log.close(ALERT_LOG_PATIENCE);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -227,8 +237,13 @@ async fn within<T>(cluster: &Cluster, response: impl Future<Output = T>) -> Resu
 
 /// Serves metrics and probes from now on, so that a probe does not fail while the operator waits for the CRD.
 fn start_telemetry(config: &RunConfig, heartbeat: &Heartbeat) -> Result<Metrics, Failure> {
-    let TelemetryConfig { metrics_address, metrics_without_incidents, heartbeat_url_file, heartbeat_namespaces } =
-        &config.telemetry;
+    let TelemetryConfig {
+        metrics_address,
+        metrics_without_incidents,
+        heartbeat_url_file,
+        heartbeat_namespaces,
+        alert_log: _,
+    } = &config.telemetry;
     let bind = |address: &MetricsAddress| {
         address.bind().map_err(|error| Failure::new(format!("cannot listen on --metrics-address {address}: {error}")))
     };
@@ -251,6 +266,12 @@ fn start_telemetry(config: &RunConfig, heartbeat: &Heartbeat) -> Result<Metrics,
     telemetry::start(listener, webhook, metrics.clone(), heartbeat.clone())
         .map_err(|error| Failure::new(format!("cannot start the thread of metrics and probes: {error}")))?;
     Ok(metrics)
+}
+
+fn start_alert_log(config: &RunConfig, metrics: &Metrics) -> Result<AlertLog, Failure> {
+    let Some(target) = &config.telemetry.alert_log else { return Ok(AlertLog::default()) };
+    let unusable = |error| Failure::new(format!("--alert-log {}: {error}", target.display()));
+    AlertLog::start(target, metrics.clone()).map_err(unusable)
 }
 
 /// Logs the version and the flags, so that a log sent with a bug report contains them. None of them is secret.
@@ -282,6 +303,7 @@ fn log_start(config: &RunConfig) {
         webhook_proxy_from_env = webhooks.proxy_from_env,
         metrics_address = telemetry.metrics_address.map(|address| address.to_string()),
         metrics_without_incidents = telemetry.metrics_without_incidents,
+        alert_log = telemetry.alert_log.as_ref().map(|file| file.display().to_string()),
         heartbeat = telemetry.heartbeat_url_file.is_some(),
         leader_elect = leader_election.is_some(),
         log = logging.filter,

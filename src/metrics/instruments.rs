@@ -18,6 +18,9 @@ pub(super) type Counters<const N: usize> = Family<Labels<N>, Counter>;
 /// The resources that are watched.
 const WATCHED: [&str; 3] = ["events", "orchestrs", "pods"];
 
+/// What may become of a line of the alert log.
+const ALERT_LOG_RESULTS: [&str; 3] = ["written", "dropped", "failed"];
+
 /// The upper bounds of the buckets of the detection latency, in seconds. Most statuses are written after the debounce of
 /// 20 ms, after waiting 150 ms for logs, or a second after the last one.
 const LATENCY_BUCKETS: [f64; 11] = [0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 60.0];
@@ -29,6 +32,7 @@ pub(super) struct Instruments {
     pub(super) incidents_resolved: Counters<1>,
     pub(super) log_reads: Counters<1>,
     pub(super) notifications: Counters<2>,
+    pub(super) alert_log_lines: Counters<1>,
     pub(super) heartbeats: Counters<1>,
     pub(super) status_writes: Counters<1>,
     pub(super) api_requests: Counters<3>,
@@ -71,6 +75,7 @@ impl Instruments {
             ),
             log_reads: add(registry, "log_reads", "Reads of container logs"),
             notifications: add(registry, "notifications", "Attempts to send a message to a webhook"),
+            alert_log_lines: add(registry, "alert_log_lines", "Lines of --alert-log"),
             heartbeats: add(registry, "heartbeats", "Attempts to ping the heartbeat webhook"),
             status_writes: add(registry, "status_writes", "Writes of the status of Orchestr objects"),
             api_requests: add(registry, "api_requests", "Requests to the API server"),
@@ -93,6 +98,9 @@ impl Instruments {
             let label = [("kind", kind.as_str().into())];
             drop(instruments.incidents_opened.get_or_create(&label));
             drop(instruments.incidents_resolved.get_or_create(&label));
+        }
+        for result in ALERT_LOG_RESULTS {
+            drop(instruments.alert_log_lines.get_or_create(&[("result", result.into())]));
         }
         for resource in WATCHED {
             drop(instruments.watch_restarts.get_or_create(&[("resource", resource.into())]));

@@ -146,6 +146,11 @@ impl Metrics {
         self.0.instruments.notifications.get_or_create(&labels).inc();
     }
 
+    /// A line of the alert log was `written`, was `dropped` because too many waited, or `failed` to be written.
+    pub(crate) fn alert_log_line(&self, result: &'static str) {
+        self.0.instruments.alert_log_lines.get_or_create(&[("result", result.into())]).inc();
+    }
+
     pub(crate) fn heartbeat_sent(&self, result: &'static str) {
         self.0.instruments.heartbeats.get_or_create(&[("result", result.into())]).inc();
     }

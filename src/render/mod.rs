@@ -15,6 +15,7 @@ mod junit;
 mod markdown;
 pub(crate) mod numbers;
 pub(crate) mod safe;
+pub(crate) mod sent;
 pub(crate) mod table;
 pub(crate) mod text;
 mod timeline;

@@ -7,7 +7,7 @@ use kube::{Client, client::Body};
 use orchestr::{
     alerts::{
         address::AddressPolicy,
-        delivery::{DeliveryOptions, DeliveryTimings},
+        delivery::{AlertLog, DeliveryOptions, DeliveryTimings},
         destination::UrlPolicy,
     },
     app,
@@ -131,7 +131,7 @@ impl OperatorBuilder {
         let token = shutdown.clone();
         let client = self.events_watch.observe(self.client);
         let run = async move {
-            app::run(client, &self.config, self.metrics, Heartbeat::default(), token).await;
+            app::run(client, &self.config, self.metrics, AlertLog::default(), Heartbeat::default(), token).await;
         };
         let task = tokio::spawn(run);
         RunningOperator { shutdown, task: Some(task) }

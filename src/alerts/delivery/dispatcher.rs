@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryNotice, DeliveryOptions, DeliveryTimings, NOTICES,
+    AlertLog, DeliveryNotice, DeliveryTimings, NOTICES,
     http_client::HttpClient,
     persist::{ObjectRef, StoredStatus},
     secrets::SecretReader,
@@ -89,16 +89,16 @@ impl Dispatcher {
     pub fn new(
         client: Client,
         clock: ClusterClock,
-        options: DeliveryOptions,
         http: HttpClient,
         cluster: Option<String>,
         timings: DeliveryTimings,
         metrics: Metrics,
+        alert_log: AlertLog,
     ) -> Self {
         let http = Arc::new(http);
         let (sender, notices) = mpsc::channel(NOTICES);
         let context = Context {
-            secrets: SecretReader::new(client.clone(), options.urls, Arc::clone(&http)),
+            secrets: SecretReader::new(client.clone(), http.urls(), Arc::clone(&http)),
             client,
             clock,
             http,
@@ -109,6 +109,7 @@ impl Dispatcher {
             cluster: cluster.unwrap_or_default(),
             timings,
             metrics,
+            alert_log,
             notices: sender,
             shutdown: CancellationToken::new(),
         };
@@ -273,7 +274,10 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{super::system_lookup, *};
+    use super::{
+        super::{DeliveryOptions, system_lookup},
+        *,
+    };
     use crate::{alerts::Texts, api::Owner, metrics::Unhealthy};
 
     const NAMESPACE: &str = "shop";
@@ -288,7 +292,7 @@ mod tests {
         let (options, timings) = (DeliveryOptions::default(), DeliveryTimings::default());
         let clock = ClusterClock::default();
         let http = HttpClient::new(options, system_lookup());
-        Dispatcher::new(client, clock, options, http, None, timings, metrics.clone())
+        Dispatcher::new(client, clock, http, None, timings, metrics.clone(), AlertLog::default())
     }
 
     /// Updates an object with stored delivery state, which starts its worker.

@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{http_client::HttpClient, secrets::Endpoint, send::send};
+use super::{
+    AlertLog,
+    alert_log::Progress,
+    http_client::HttpClient,
+    secrets::Endpoint,
+    send::{Attempt, send},
+};
 use crate::alerts::{Notification, ValidatedWebhook, retry::AttemptOutcome};
 
 /// How long to try, for all receivers of an object together.
@@ -13,13 +19,20 @@ pub(super) const DELETION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait before the second and the third attempt.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
-/// Sends `messages` in order. Stops and returns false when one cannot be delivered.
-async fn send_all(http: &HttpClient, endpoint: &Endpoint, messages: &[Notification], timeout: Duration) -> bool {
+/// Sends `messages` in order, and reports each attempt. Stops and returns false when one cannot be delivered.
+async fn send_all(
+    http: &HttpClient,
+    endpoint: &Endpoint,
+    messages: &[Notification],
+    timeout: Duration,
+    report: impl Fn(&Notification, i64, &Attempt),
+) -> bool {
     for message in messages {
         let mut delays = RETRY_DELAYS.into_iter();
-        loop {
-            let outcome = send(http, endpoint, message, timeout).await.outcome;
-            match (outcome, delays.next()) {
+        for number in 1.. {
+            let attempt = send(http, endpoint, message, timeout).await;
+            report(message, number, &attempt);
+            match (attempt.outcome, delays.next()) {
                 (AttemptOutcome::Answered { status: 200..=299, .. }, _) => break,
                 (AttemptOutcome::Answered { status: 410, .. }, _) | (_, None) => return false,
                 (_, Some(delay)) => sleep(delay).await,
@@ -65,13 +78,17 @@ impl LastMessages {
     ///
     /// # Errors
     /// If the receiver is not known, was left too long ago, or does not accept them in time.
-    pub async fn send(self, http: &HttpClient) -> Result<(), &'static str> {
+    pub async fn send(self, http: &HttpClient, log: &AlertLog) -> Result<(), &'static str> {
         let endpoint = self.to.endpoint?;
         let deadline = self.to.left_after + SENT_WITHIN;
         if deadline <= Instant::now() {
             return Err("the change was noticed more than a minute later");
         }
-        let sent = send_all(http, &endpoint, &self.messages, self.to.webhook.policy.timeout);
+        let policy = &self.to.webhook.policy;
+        let report = |message: &Notification, attempt, ended: &Attempt| {
+            log.sent(message, Progress { format: policy.format.as_str(), attempt, retry_at: None }, ended);
+        };
+        let sent = send_all(http, &endpoint, &self.messages, policy.timeout, report);
         match timeout_at(deadline, sent).await {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => Err("it did not accept the messages"),
@@ -116,9 +133,9 @@ mod tests {
         let http = HttpClient::new(DeliveryOptions::default(), system_lookup());
         let left_after = Instant::now().checked_sub(SENT_WITHIN).unwrap();
         assert_eq!(last_messages(left_after, true).alerts(), 1);
-        let late = last_messages(left_after, true).send(&http).await;
+        let late = last_messages(left_after, true).send(&http, &AlertLog::default()).await;
         assert_eq!(late, Err("the change was noticed more than a minute later"));
-        let unknown = last_messages(Instant::now(), false).send(&http).await;
+        let unknown = last_messages(Instant::now(), false).send(&http, &AlertLog::default()).await;
         assert_eq!(unknown, Err(UNKNOWN));
     }
 }

@@ -35,6 +35,7 @@ use super::DeliveryOptions;
 use crate::{
     alerts::{
         address::{AddressPolicy, AddressRefusal},
+        destination::UrlPolicy,
         retry::{AttemptOutcome, retry_after},
     },
     leader::{Leadership, NotLeader},
@@ -55,7 +56,7 @@ const NOT_LEADER_PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct HttpClient {
     leadership: Leadership,
-    addresses: AddressPolicy,
+    urls: UrlPolicy,
     lookup: Lookup,
     proxies: Option<Matcher>,
     public_roots: OnceCell<Result<Arc<ClientConfig>, &'static str>>,
@@ -84,7 +85,7 @@ impl HttpClient {
     pub fn new(options: DeliveryOptions, lookup: Lookup) -> Self {
         Self {
             leadership: Leadership::always(),
-            addresses: options.urls.addresses,
+            urls: options.urls,
             lookup,
             proxies: options.proxy_from_env.then(Matcher::from_env),
             public_roots: OnceCell::new(),
@@ -95,6 +96,11 @@ impl HttpClient {
     #[must_use]
     pub(crate) fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
+    }
+
+    /// Which URLs are accepted.
+    pub(super) fn urls(&self) -> UrlPolicy {
+        self.urls
     }
 
     /// A TLS configuration that trusts the system's CA certificates. They are read once, when first needed.
@@ -128,7 +134,7 @@ impl HttpClient {
         };
         let has_proxy = proxy.is_some();
         // The resolver is not called for a literal address in the URL, so the address is checked here.
-        if let Some(Err(refusal)) = literal_address(post.url).map(|address| self.addresses.check(address)) {
+        if let Some(Err(refusal)) = literal_address(post.url).map(|address| self.urls.addresses.check(address)) {
             return no_answer(AttemptOutcome::AddressRefused(refusal));
         }
         let Some(client) = self.client(&post, proxy) else {
@@ -186,7 +192,7 @@ impl HttpClient {
             Some(proxy) => builder.proxy(proxy),
             None => builder.dns_resolver(CheckingResolver {
                 lookup: Arc::clone(&self.lookup),
-                policy: self.addresses,
+                policy: self.urls.addresses,
                 timeout: post.timeout.mul_f64(RESOLVE_SHARE),
             }),
         };

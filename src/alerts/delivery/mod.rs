@@ -2,8 +2,9 @@
 //!
 //! The [`Dispatcher`] runs a [`worker`] for each object with webhooks. The worker has a
 //! [queue](webhook_queue) for each webhook: it reads the webhook's [Secrets](secrets), [stores](persist) what is about
-//! to be sent, [sends](send) it, and records the outcome.
+//! to be sent, [sends](send) it, and records the outcome, also in the [`AlertLog`].
 
+mod alert_log;
 mod delivered_condition;
 mod dispatcher;
 mod farewells;
@@ -18,6 +19,7 @@ mod worker;
 
 use std::time::Duration;
 
+pub use alert_log::AlertLog;
 pub(crate) use dispatcher::{Dispatcher, ObjectUpdate};
 pub use http_client::{HttpClient, Lookup, system_lookup};
 pub use send::hint;

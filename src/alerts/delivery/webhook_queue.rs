@@ -263,6 +263,11 @@ impl WebhookQueue {
         }
     }
 
+    /// The state that the next decision starts from.
+    pub fn state_before(&self) -> &WebhookStatus {
+        &self.base
+    }
+
     /// The state to store.
     pub fn state(&self) -> &Arc<WebhookStatus> {
         match &self.stage {

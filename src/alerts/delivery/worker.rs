@@ -3,6 +3,7 @@
 
 mod leaving;
 mod planning;
+mod sending;
 mod storing;
 
 use std::{sync::Arc, time::Duration};
@@ -17,19 +18,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    DeliveryNotice, DeliveryTimings,
+    AlertLog, DeliveryNotice, DeliveryTimings,
     farewells::DELETION_TIMEOUT,
     http_client::HttpClient,
     persist::{NotStored, ObjectRef, StoredStatus},
     secrets::{SecretReader, Unavailable, WebhookSecrets},
-    send::{Attempt, send},
+    send::Attempt,
     status_writer::{StatusWriter, WritePace},
     webhook_queue::WebhookQueue,
 };
 use crate::{
     alerts::{
         CurrentMutes, EndpointSpec, GoneAlerts, Incident, IncidentMemory, MuteRules, Notification, ObjectInput, Source,
-        ValidatedWebhook, alert_bytes, retry::AttemptOutcome,
+        ValidatedWebhook, alert_bytes,
     },
     api::{NamespacedName, WebhookStatus},
     clock::ClusterClock,
@@ -62,6 +63,7 @@ pub(super) struct Context {
     pub cluster: String,
     pub timings: DeliveryTimings,
     pub metrics: Metrics,
+    pub alert_log: AlertLog,
     pub notices: mpsc::Sender<DeliveryNotice>,
     pub shutdown: CancellationToken,
 }
@@ -336,7 +338,8 @@ impl Worker {
             let incidents = self.apply_input(now);
             let input = self.object_input(&incidents, self.context.clock.now());
             let notices = self.queues.iter().filter_map(|queue| queue.deletion_notices(&input, now));
-            let sent: Vec<_> = notices.map(|messages| messages.send(&self.context.http)).collect();
+            let (http, log) = (&self.context.http, &self.context.alert_log);
+            let sent: Vec<_> = notices.map(|messages| messages.send(http, log)).collect();
             let _permit = if sent.is_empty() { None } else { self.context.deletion_permits.acquire().await.ok() };
             futures::future::join_all(sent).await.into_iter().all(|result| result.is_ok())
         })
@@ -416,22 +419,6 @@ impl Worker {
         }
     }
 
-    fn send(&mut self, index: usize, message: Box<Notification>) {
-        let queue = &self.queues[index];
-        let (endpoint, webhook) = (queue.endpoint(message.kind), queue.name().to_owned());
-        let (http, timeout) = (Arc::clone(&self.context.http), queue.webhook.policy.timeout);
-        self.tasks.push(
-            async move {
-                let attempt = match endpoint {
-                    Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
-                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error), latency: Duration::ZERO },
-                };
-                TaskResult::Sent { webhook, message, attempt }
-            }
-            .boxed(),
-        );
-    }
-
     fn on_result(&mut self, result: TaskResult) {
         let now = Instant::now();
         match result {
@@ -443,28 +430,6 @@ impl Worker {
             TaskResult::Written(result) => self.on_written(result, now),
             TaskResult::Sent { webhook, message, attempt } => self.on_sent(&webhook, &message, &attempt),
             TaskResult::Left { webhook, alerts, result } => self.on_left(&webhook, alerts, result),
-        }
-    }
-
-    fn on_sent(&mut self, webhook: &str, message: &Notification, attempt: &Attempt) {
-        let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.sends_message(&message.id);
-        let Some(queue) = self.leaving.iter_mut().chain(&mut self.queues).find(is_sender) else { return };
-        queue.on_sent(message, &attempt.outcome, self.context.clock.now());
-        let format = queue.webhook.policy.format.as_str();
-        self.context.metrics.notification_sent(format, attempt.outcome.as_str());
-        self.has_unstored_outcome = true;
-        let NamespacedName { namespace, name: object } = &self.object.key;
-        // As u64: tracing's JSON format writes a u128 as a string.
-        let milliseconds = u64::try_from(attempt.latency.as_millis()).unwrap_or(u64::MAX);
-        let id = &message.id;
-        match &attempt.outcome {
-            AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
-                tracing::info!(namespace, object, webhook, status, milliseconds, id, "delivered");
-            }
-            outcome => {
-                let reason = outcome.reason();
-                tracing::warn!(namespace, object, webhook, reason, milliseconds, id, "not delivered");
-            }
         }
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Selection<'a> {
 }
 
 /// Why an alert ends although its incident may continue.
-pub(super) fn farewell(farewell: Farewell) -> &'static str {
+pub(in crate::alerts) fn farewell(farewell: Farewell) -> &'static str {
     match farewell {
         Farewell::ObjectDeleted => "no longer watched: the Orchestr was deleted",
         Farewell::ReceiverLeft => "no longer sent here: the webhook was removed or has another receiver",

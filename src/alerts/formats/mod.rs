@@ -19,6 +19,7 @@ mod teams;
 
 pub use custom::CustomFormat;
 pub(super) use custom::{end, example};
+pub(super) use message_text::farewell;
 pub(super) use receiver::{MessageBudget, Receiver};
 pub use receiver::{Pacing, RenderError, Request};
 

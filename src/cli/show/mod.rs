@@ -1,4 +1,4 @@
-//! `orchestr show`: prints the status of an object as a person reads it, or its history.
+//! `orchestr show`: prints the status of an object as a person reads it, its history, or what its receivers were sent.
 
 mod section;
 
@@ -16,6 +16,8 @@ use crate::{
     render::{
         Format, Timeline,
         document::{Document, Section, Verdict},
+        sent::sent,
+        table::terminal_width,
     },
 };
 
@@ -25,7 +27,7 @@ use super::{
     connect::{ConnectionFlags, Retries, connect},
     flags::duration,
     kind::object_name,
-    process::{file_name, print_document, read_text},
+    process::{file_name, print_document, print_text, read_text},
     yaml::json_or_yaml,
 };
 use section::ReadStatus;
@@ -44,7 +46,7 @@ const LOG_LINES: usize = 10;
 /// What the exit codes mean, for the help.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all pods are healthy, or the history was printed
+  0  all pods are healthy, or --history or --sent was printed
   1  pods have problems
   2  the status does not say, or contains nothing of the given name";
 
@@ -75,6 +77,11 @@ pub(super) struct ShowFlags {
     #[arg(long, conflicts_with_all = ["selected", "log_lines"])]
     history: bool,
 
+    /// Print what the receivers of the webhooks were sent, as far as the status stores it: each incident that they know, when a
+    /// message last named it, and how the delivery goes; times in UTC
+    #[arg(long, conflicts_with_all = ["selected", "log_lines", "history", "output"])]
+    sent: bool,
+
     /// Of the history, print only what lasted or ended in the time before now, such as 24h; by default all that the status
     /// contains
     #[arg(long, value_name = "DURATION", requires = "history", value_parser = duration)]
@@ -99,6 +106,12 @@ enum Output {
 pub(super) async fn show(flags: ShowFlags) -> Result<ExitCode, Failure> {
     if flags.output == Output::Json && !flags.history {
         return Err(Failure::new("-o json is for --history: `kubectl get orchestr -o json` prints the status"));
+    }
+    if flags.sent {
+        let status = flags.read().await?.status;
+        let webhooks = status.webhooks.iter().map(|webhook| &**webhook);
+        print_text(&sent(&flags.object, webhooks, terminal_width()))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let document = document(&flags).await?;
     let exit_code = match document.verdict {

@@ -1,5 +1,6 @@
 //! Delivers alerts to receivers over real connections.
 
+mod alert_log;
 mod alertmanager;
 mod attempts;
 mod command;

@@ -9,7 +9,7 @@ use super::{Helm, documents};
 use crate::command::{ends, orchestr};
 
 /// Values that contradict each other or are wrong, and what the message contains.
-const REFUSED: [(&str, &str); 31] = [
+const REFUSED: [(&str, &str); 32] = [
     ("heartbeat: {namespaces: [shop]}", "at '/heartbeat/secretName': minLength: got 0, want 1"),
     ("leaderElection: {enabled: false}", "at '/leaderElection/enabled': value must be true"),
     ("{replicas: 3, leaderElection: {enabled: false}}", "at '/leaderElection/enabled': value must be true"),
@@ -46,6 +46,7 @@ const REFUSED: [(&str, &str); 31] = [
     ("operator: {namespaces: [Shop]}", "at '/operator/namespaces/0'"),
     ("operator: {namespaces: [shop, shop]}", "at '/operator/namespaces'"),
     ("operator: {podLogReads: 0}", "at '/operator/podLogReads': minimum: got 0, want 1"),
+    ("operator: {alertLog: /var/log/alerts.log}", "at '/operator/alertLog': value must be one of"),
     ("operator: {webhookAllowHttp: \"yes\"}", "at '/operator/webhookAllowHttp'"),
     ("env: [{name: ORCHESTR_LOG, value: debug}]", "at '/env/0/name'"),
     ("metrics: {port: 80}", "at '/metrics/port': minimum: got 80, want 1,024"),
@@ -80,6 +81,7 @@ operator:
   webhookRefusePrivate: true
   webhookAllowLoopback: true
   webhookProxyFromEnv: true
+  alertLog: '-'
   logFormat: json
   log: orchestr=debug
 heartbeat: {secretName: ping, namespaces: [shop]}

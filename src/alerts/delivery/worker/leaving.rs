@@ -71,7 +71,7 @@ impl Worker {
         self.tasks.push(
             async move {
                 let _permit = context.deletion_permits.acquire().await;
-                TaskResult::Left { webhook, alerts, result: messages.send(&context.http).await }
+                TaskResult::Left { webhook, alerts, result: messages.send(&context.http, &context.alert_log).await }
             }
             .boxed(),
         );

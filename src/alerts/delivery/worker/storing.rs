@@ -91,7 +91,14 @@ impl Worker {
             }
         }
         for index in 0..self.queues.len() {
-            if let Some(message) = self.queues[index].on_stored(success) {
+            let queue = &mut self.queues[index];
+            let before = queue.state_before().dropped;
+            let message = queue.on_stored(success);
+            let dropped = u64::try_from(queue.state_before().dropped.saturating_sub(before)).unwrap_or_default();
+            if dropped > 0 {
+                self.context.alert_log.dropped(&self.source, queue.name(), dropped);
+            }
+            if let Some(message) = message {
                 self.send(index, Box::new(message));
             }
         }

@@ -35,6 +35,7 @@ fn context_of(client: Client, timings: DeliveryTimings) -> Arc<Context> {
         cluster: String::new(),
         timings,
         metrics: Metrics::default(),
+        alert_log: AlertLog::default(),
         notices: mpsc::channel(1).0,
         shutdown: CancellationToken::new(),
     })
