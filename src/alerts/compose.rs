@@ -12,6 +12,7 @@ use super::{
     notification::{Alert, Farewell, Notification, Storm, count_reasons},
     refusal,
     state::{WebhookState, is_ongoing},
+    thread::thread_of,
     times::has_elapsed,
 };
 use crate::{
@@ -51,8 +52,6 @@ pub(super) fn compose(webhook: &WebhookState<'_>, message: &PendingMessage) -> N
     // An incident that has ended is never listed as firing. An alert still to be sent as a start, maybe after a
     // silence, gets its own message: listed as ongoing, it would count as sent.
     let is_listed = |alert: &AlertStatus| !single && is_ongoing(alert) && (resend || alert.sent_at.is_some());
-    // What the receiver refuses has messages of its own.
-    let firing = alerts_where(webhook, |alert| is_listed(alert) && alert.refused_at.is_none());
     let mut resolved = alerts_where(webhook, |alert| {
         !resend && alert.phase == AlertPhase::Resolving
             || pacing.resend_interval.is_some() && is_resent(webhook, alert) && !names_only
@@ -63,6 +62,12 @@ pub(super) fn compose(webhook: &WebhookState<'_>, message: &PendingMessage) -> N
         alert.incident.pods = 0;
     }
     let mut storm = storm(webhook, message);
+    let is_of_ends = kind == MessageKind::Resolved && storm.as_ref().is_none_or(|storm| storm.resolved_at.is_none());
+    let thread = if is_of_ends { thread_of(&webhook.status, &resolved) } else { None };
+    // What the receiver refuses has messages of its own. An answer in a thread lists what is in that thread.
+    let firing = alerts_where(webhook, |alert| {
+        is_listed(alert) && alert.refused_at.is_none() && thread.as_ref().is_none_or(|thread| *thread == alert.thread)
+    });
     let overflow = if storm.is_some() { webhook.overflow.as_slice() } else { &[] };
     // A message with names only says nothing about the incidents that it does not name: the receiver may refuse it for
     // them.
@@ -112,6 +117,7 @@ pub(super) fn compose(webhook: &WebhookState<'_>, message: &PendingMessage) -> N
         resolved,
         storm,
         reasons,
+        thread,
         farewell: None,
     }
 }
@@ -251,6 +257,9 @@ pub fn last_messages(
             Some(message) => message.storm = Some(storm),
             None => messages.push(Notification { storm: Some(storm), ..empty(messages.len()) }),
         }
+    }
+    for message in messages.iter_mut().filter(|message| message.storm.is_none()) {
+        message.thread = thread_of(state, &message.resolved);
     }
     messages
 }

@@ -118,6 +118,7 @@ impl AlertStatus {
             }
             (phase, Event::ReceiverChanged) => {
                 self.held_back = 0;
+                self.thread.clear();
                 // The phase stays: a queued alert is withdrawn when it is muted, but the end of one that the old receiver was
                 // sent must be sent.
                 if matches!(phase, Firing | Resolving)
@@ -148,5 +149,6 @@ impl AlertStatus {
     /// It is sent as if it began, but its end is sent whatever happens before.
     fn begin_again(&mut self) {
         (self.began_elsewhere, self.sent_at) = (true, None);
+        self.thread.clear();
     }
 }

@@ -29,6 +29,7 @@ pub mod signature;
 mod space;
 mod state;
 mod step;
+mod thread;
 mod times;
 mod update;
 mod validated_webhook;

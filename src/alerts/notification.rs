@@ -44,6 +44,8 @@ pub struct Notification {
     pub reasons: Vec<(String, u64)>,
     /// Slack's markup of those whom the message mentions, because of the alerts that it announces.
     pub mentions: Vec<String>,
+    /// The message that this one answers, if the receiver has threads: see [`AlertStatus::thread`].
+    pub thread: Option<String>,
     /// Why this is the last message to its receiver: the `resolved` incidents may continue.
     pub farewell: Option<Farewell>,
 }

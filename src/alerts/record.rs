@@ -8,7 +8,7 @@ use super::{
     notification::{Alert, Notification},
     refusal,
     retry::{self, AttemptOutcome, RetryDecision},
-    sanitize,
+    sanitize, thread,
     times::{later, whole_seconds},
 };
 use crate::api::{AlertPhase, DeliveryError, Mention, MessageKind, Severity, WebhookStatus};
@@ -49,7 +49,9 @@ pub fn record(
         message: sanitize::single_line(&outcome.description(), ERROR_LIMIT),
     });
     let next_attempt = match decision {
-        RetryDecision::Reduce { at, .. } if refusal::reduce(&mut state, sent, now) => {
+        RetryDecision::Reduce { at, .. }
+            if thread::leave(&mut state, sent) || refusal::reduce(&mut state, sent, now) =>
+        {
             state.next_attempt = Some(round_up(at));
             return state;
         }

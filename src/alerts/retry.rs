@@ -19,9 +19,18 @@ pub enum AttemptOutcome {
         /// The header `Retry-After`, parsed by [`retry_after`].
         retry_after: Option<Duration>,
     },
+    /// A success whose body says that it is a failure for which another status stands.
+    Reported {
+        status: u16,
+        /// The code of the error, from a closed set.
+        code: &'static str,
+        retry_after: Option<Duration>,
+    },
     /// The receiver refuses the message for its content: 400, 413, 422, or a success that says so.
     Refused {
         status: u16,
+        /// The code of the error, if it is one of a closed set.
+        code: &'static str,
         /// The beginning of the answer. It may quote the message, but none of the request's secrets.
         words: String,
     },
@@ -80,14 +89,14 @@ impl AttemptOutcome {
     /// Whether the receiver answered 403 or 404.
     #[must_use]
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Answered { status: 403 | 404, .. })
+        matches!(self, Self::Answered { status: 403 | 404, .. } | Self::Reported { status: 403 | 404, .. })
     }
 
     /// Whether the receiver may have processed the message although the attempt failed.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
         match self {
-            Self::Answered { status, .. } => matches!(status, 408 | 500 | 502..=599),
+            Self::Answered { status, .. } | Self::Reported { status, .. } => matches!(status, 408 | 500 | 502..=599),
             _ => matches!(self, Self::Interrupted | Self::TimedOut),
         }
     }
@@ -117,7 +126,7 @@ impl AttemptOutcome {
 
     fn name_and_reason(&self) -> (&'static str, String) {
         let (name, reason) = match self {
-            Self::Answered { status, .. } | Self::Refused { status, .. } => {
+            Self::Answered { status, .. } | Self::Reported { status, .. } | Self::Refused { status, .. } => {
                 let (name, hint) = match status {
                     200..=299 => ("delivered", ", but says that it refuses the message"),
                     300..=399 => ("rejected", ": redirects are not followed, so the URL must be the final one"),
@@ -130,7 +139,13 @@ impl AttemptOutcome {
                     _ => ("rejected", ""),
                 };
                 let name = if matches!(self, Self::Refused { .. }) { "rejected" } else { name };
-                return (name, format!("the receiver answered {status}{hint}"));
+                let code = match self {
+                    Self::Reported { code, .. } | Self::Refused { code, .. } if !code.is_empty() => {
+                        format!(" ({code})")
+                    }
+                    _ => String::new(),
+                };
+                return (name, format!("the receiver answered {status}{code}{hint}"));
             }
             Self::Unrendered(error) => return ("unrendered", format!("the message cannot be rendered: {error}")),
             Self::AddressRefused(why) => {
@@ -165,7 +180,7 @@ pub(super) fn decide(
     let again = |asked: Option<Duration>| backoff(failures, random).max(asked.unwrap_or_default().min(MAX_WAIT));
     let between = |least: Duration, most: Duration| least + (most - least).mul_f64(fraction(random));
     let wait = match outcome {
-        Outcome::Answered { status, retry_after } => match status {
+        Outcome::Answered { status, retry_after } | Outcome::Reported { status, retry_after, .. } => match status {
             200..=299 => return RetryDecision::Delivered,
             410 => return RetryDecision::Stop,
             400 | 413 | 422 => None,
@@ -247,7 +262,7 @@ mod tests {
             (AttemptOutcome::Unreachable, again),
             (AttemptOutcome::Interrupted, again),
             (AttemptOutcome::TimedOut, again),
-            (AttemptOutcome::Refused { status: 200, words: String::new() }, less),
+            (AttemptOutcome::Refused { status: 200, code: "", words: String::new() }, less),
             (AttemptOutcome::Unrendered(RenderError::new("body", None, "")), less),
             (AttemptOutcome::Untrusted, rarely),
             (AttemptOutcome::AddressRefused(AddressRefusal::LinkLocal), rarely),

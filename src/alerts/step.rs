@@ -14,7 +14,7 @@
 //! what the receiver was sent, and changes no state, so it is sent without being stored, and also while the current
 //! incidents are unknown.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -28,9 +28,14 @@ use super::{
     notification::Notification,
     refusal, retry,
     state::WebhookState,
+    thread::thread,
     times::{elapses_at, later, whole_seconds},
 };
 use crate::api::{AlertPhase, AlertStatus, Detail, MessageKind, PendingMessage, WebhookStatus};
+
+/// The minimum time before an answer in a thread. It interrupts nobody, and the ends of many threads are a message each. Slack
+/// accepts a message a second.
+const THREAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +123,11 @@ fn next_message(webhook: &mut WebhookState<'_>, timer: &mut WakeTimer) -> Option
             return timer.is_due(Some(next)).then(|| attempt_pending(webhook)).flatten();
         }
     }
-    let group_interval = refusal::group_interval(&webhook.status, input.policy);
+    let thread = changed_alerts(webhook).first().and_then(|first| thread_of_end(webhook, first)).map(str::to_owned);
+    let group_interval = match &thread {
+        Some(_) => THREAD_INTERVAL.min(input.policy.pacing.group_interval),
+        None => refusal::group_interval(&webhook.status, input.policy),
+    };
     let group_interval = elapses_at(webhook.status.last_success.as_ref(), group_interval);
     let earliest = group_interval.max(webhook.status.next_attempt.as_ref().map(|next| next.0)).unwrap_or(input.now);
     let repeat = repeat_at(webhook);
@@ -164,8 +173,8 @@ fn needs_message(webhook: &WebhookState<'_>, alert: &AlertStatus) -> bool {
     }
 }
 
-/// What the next message says about alerts, by key: that they begin, or have ended.
-fn changes(webhook: &WebhookState<'_>) -> HashMap<String, Event> {
+/// The alerts that need a message, in the order in which they are sent.
+fn changed_alerts<'a>(webhook: &'a WebhookState<'_>) -> Vec<&'a AlertStatus> {
     let mut changed: Vec<&AlertStatus> =
         webhook.status.alerts_and_storm().filter(|alert| needs_message(webhook, alert)).collect();
     // Firing alerts come first, the oldest before others, then the storm, and then resolved alerts. Last comes what the
@@ -177,11 +186,26 @@ fn changes(webhook: &WebhookState<'_>) -> HashMap<String, Event> {
     };
     let order = |alert: &AlertStatus| (alert.refused_at.as_ref().map(|at| at.0), rank(alert), alert.since.0);
     changed.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key)));
+    changed
+}
+
+/// The thread that the end of an alert is sent to, if its end is what is to be sent.
+fn thread_of_end<'a>(webhook: &WebhookState<'_>, alert: &'a AlertStatus) -> Option<&'a str> {
+    thread(alert).filter(|_| webhook.is_resolved(alert))
+}
+
+/// What the next message says about alerts, by key: that they begin, or have ended. The ends of a thread have a message of their
+/// own.
+fn changes(webhook: &WebhookState<'_>) -> HashMap<String, Event> {
+    let mut changed = changed_alerts(webhook);
+    let thread = changed.first().and_then(|first| thread_of_end(webhook, first));
+    changed.retain(|alert| thread_of_end(webhook, alert) == thread);
     let included = first_part(webhook, &changed);
     // A whole message that is sent anyway includes the present number of the storm.
     let is_whole = refusal::part_size(webhook) == usize::MAX && included.iter().all(|alert| alert.refused_at.is_none());
     let storm = webhook.status.storm.as_ref();
-    let storm = storm.filter(|storm| is_whole && storm.refused_at.is_none() && webhook.has_changed(storm));
+    let storm =
+        storm.filter(|storm| is_whole && thread.is_none() && storm.refused_at.is_none() && webhook.has_changed(storm));
     events(webhook, included.into_iter().chain(storm))
 }
 

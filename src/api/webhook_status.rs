@@ -317,6 +317,10 @@ pub struct AlertStatus {
     /// one. Alertmanager is sent it again for as long as the alert, because it forgets annotations that are not.
     #[serde(default, skip_serializing_if = "lenient::is_default")]
     pub held_back: i64,
+    /// The message that said that it began, if the receiver has threads and said which message it is: Slack's `ts`. The end is
+    /// an answer to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thread: String,
     /// If pods are missing: up to three of the owner's controllers that cannot create them. They are read again after a restart.
     #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -360,6 +364,7 @@ impl AlertStatus {
             returns: 0,
             refused_at: None,
             held_back: 0,
+            thread: String::new(),
             controllers: Vec::new(),
             members: Vec::new(),
             overflow: None,

@@ -282,12 +282,15 @@ async fn send_test(
     let firing = Notification::test(id(), object.clone(), policy.name.clone(), now);
     let resolved = policy.send_resolved.then(|| ("resolved alert", firing.clone().resolved(id(), now)));
     let mut text = String::new();
-    for (kind, message) in [("test alert", firing)].into_iter().chain(resolved) {
+    let mut thread = None;
+    for (kind, mut message) in [("test alert", firing)].into_iter().chain(resolved) {
+        message.thread = thread.take();
         let attempt = send(http, &endpoint, &message, policy.timeout).await;
         let milliseconds = attempt.latency.as_millis();
         match attempt.outcome {
             AttemptOutcome::Answered { status: status @ 200..=299, .. } => {
                 text += &format!("{label}: {kind}: delivered, {status} in {milliseconds} ms\n");
+                thread = attempt.thread;
             }
             outcome => return Err(text + &failed(&outcome, &format!(" after {milliseconds} ms"))),
         }

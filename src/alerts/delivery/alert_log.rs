@@ -282,7 +282,7 @@ impl Entry {
 fn line(message: &Notification, progress: Progress, attempt: &Attempt, now: Timestamp) -> String {
     let (is_delivered, status) = match attempt.outcome {
         AttemptOutcome::Answered { status, .. } => ((200..300).contains(&status), Some(status)),
-        AttemptOutcome::Refused { status, .. } => (false, Some(status)),
+        AttemptOutcome::Reported { status, .. } | AttemptOutcome::Refused { status, .. } => (false, Some(status)),
         _ => (false, None),
     };
     let (level, text) = if is_delivered { ("INFO", "delivered") } else { ("WARN", "not delivered") };

@@ -27,11 +27,15 @@ async fn send_all(
     timeout: Duration,
     report: impl Fn(&Notification, i64, &Attempt),
 ) -> bool {
-    for message in messages {
+    for mut message in messages.iter().cloned() {
         let mut delays = RETRY_DELAYS.into_iter();
         for number in 1.. {
-            let attempt = send(http, endpoint, message, timeout).await;
-            report(message, number, &attempt);
+            let attempt = send(http, endpoint, &message, timeout).await;
+            report(&message, number, &attempt);
+            if matches!(attempt.outcome, AttemptOutcome::Refused { .. }) {
+                // The thread may not exist any more.
+                message.thread = None;
+            }
             match (attempt.outcome, delays.next()) {
                 (AttemptOutcome::Answered { status: 200..=299, .. }, _) => break,
                 (AttemptOutcome::Answered { status: 410, .. }, _) | (_, None) => return false,

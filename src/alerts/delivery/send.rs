@@ -30,6 +30,15 @@ pub struct Attempt {
     pub outcome: AttemptOutcome,
     /// From name resolution to the end of the response.
     pub latency: Duration,
+    /// The thread that the message has begun.
+    pub thread: Option<String>,
+}
+
+impl Attempt {
+    /// An attempt that began then.
+    fn since(begun: Instant, outcome: AttemptOutcome) -> Self {
+        Self { outcome, latency: begun.elapsed(), thread: None }
+    }
 }
 
 /// Renders a message, signs it if the webhook has a signing key, and posts it.
@@ -38,7 +47,7 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
     let destination = &endpoint.destination;
     let rendered = match endpoint.receiver().request(message, destination.routing_key()) {
         Ok(rendered) => rendered,
-        Err(error) => return Attempt { outcome: AttemptOutcome::Unrendered(error), latency: begun.elapsed() },
+        Err(error) => return Attempt::since(begun, AttemptOutcome::Unrendered(error)),
     };
     let now = Timestamp::now();
     let url = rendered.url(destination.url());
@@ -66,7 +75,9 @@ pub async fn send(client: &HttpClient, endpoint: &Endpoint, message: &Notificati
     };
     let (outcome, body) = client.exchange(post).await;
     let outcome = classify(outcome, &body, destination, &headers);
-    Attempt { outcome, latency: begun.elapsed() }
+    let is_delivered = matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. });
+    let thread = if is_delivered { endpoint.receiver().thread(&body) } else { None };
+    Attempt { thread, ..Attempt::since(begun, outcome) }
 }
 
 /// How much of an answer is quoted, in bytes.
@@ -83,8 +94,10 @@ fn classify(outcome: AttemptOutcome, body: &[u8], destination: &Destination, hea
         200..=299 => receiver(destination.format()).reported_status(body),
         _ => None,
     };
-    match reported.unwrap_or(status) {
-        400 | 413 | 422 => AttemptOutcome::Refused { status, words: words(body, &secrets(destination, headers)) },
+    let code = reported.map_or("", |(_, code)| code);
+    match reported.map_or(status, |(status, _)| status) {
+        400 | 413 | 422 => AttemptOutcome::Refused { status, code, words: words(body, &secrets(destination, headers)) },
+        status if reported.is_some() => AttemptOutcome::Reported { status, code, retry_after },
         status => AttemptOutcome::Answered { status, retry_after },
     }
 }
@@ -152,7 +165,9 @@ fn words(body: &[u8], secrets: &[String]) -> String {
 pub fn hint(outcome: &AttemptOutcome, format: WebhookFormat) -> Option<&'static str> {
     let hint = match outcome {
         AttemptOutcome::Refused { status: 200..=299, .. } => "see what the receiver answered",
-        AttemptOutcome::Answered { status, .. } | AttemptOutcome::Refused { status, .. } => match status {
+        AttemptOutcome::Answered { status, .. }
+        | AttemptOutcome::Reported { status, .. }
+        | AttemptOutcome::Refused { status, .. } => match status {
             200..=299 => return None,
             300..=399 => "put the URL that it redirects to into the Secret",
             status => receiver(format).hint(*status).unwrap_or_else(|| general(*status)),
@@ -260,7 +275,7 @@ mod tests {
         ] {
             let found = match classified(format, status, &body) {
                 AttemptOutcome::Refused { status, .. } => Ok(status),
-                AttemptOutcome::Answered { status, .. } => Err(status),
+                AttemptOutcome::Answered { status, .. } | AttemptOutcome::Reported { status, .. } => Err(status),
                 other => panic!("{other:?}"),
             };
             assert_eq!(found, expected, "{format:?} {status} {body}");

@@ -16,11 +16,12 @@ use super::{
     farewells::{LastMessages, LeftReceiver},
     persist::share,
     secrets::{Endpoint, Unavailable, WebhookSecrets},
+    send::Attempt,
 };
 use crate::{
     alerts::{
         EndpointSpec, Farewell, Notification, ObjectInput, Step, StepInput, ValidatedWebhook, last_messages, record,
-        retry::AttemptOutcome, step,
+        retry::AttemptOutcome, step, thread,
     },
     api::{AlertPhase, AlertStatus, MessageKind, WebhookStatus},
     backoff::Backoff,
@@ -394,10 +395,14 @@ impl WebhookQueue {
         }
     }
 
-    pub fn on_sent(&mut self, message: &Notification, outcome: &AttemptOutcome, wall: Timestamp) {
+    pub fn on_sent(&mut self, message: &Notification, attempt: &Attempt, wall: Timestamp) {
         self.stage = Stage::Idle;
-        self.base = Arc::new(record(&self.base, message, outcome, wall, fastrand::f64()));
-        if matches!(outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
+        let mut state = record(&self.base, message, &attempt.outcome, wall, fastrand::f64());
+        if let Some(begun) = &attempt.thread {
+            thread::note(&mut state, message, begun);
+        }
+        self.base = Arc::new(state);
+        if matches!(attempt.outcome, AttemptOutcome::Answered { status: 200..=299, .. }) {
             self.last_sent = Some(wall);
         }
     }

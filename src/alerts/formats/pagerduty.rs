@@ -9,7 +9,7 @@ use super::{
     labels::dedup_key,
     markup::{Markup, Segment},
     message_text,
-    receiver::{Pacing, Receiver, RenderError, Request},
+    receiver::{Pacing, Receiver, RenderError, Request, take_parameter},
 };
 use crate::alerts::{Alert, Notification, Storm, sanitize};
 
@@ -55,13 +55,7 @@ impl Receiver for PagerDuty {
 }
 
 fn take_routing_key(url: &mut Url) -> Option<String> {
-    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    let key = pairs.iter().find(|(name, _)| name == ROUTING_KEY).map(|(_, value)| value.clone())?;
-    let rest: Vec<_> = pairs.into_iter().filter(|(name, _)| name != ROUTING_KEY).collect();
-    url.set_query(None);
-    if !rest.is_empty() {
-        url.query_pairs_mut().extend_pairs(rest);
-    }
+    let key = take_parameter(url, ROUTING_KEY)?;
     let plain = key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
     (plain && !key.is_empty()).then_some(key)
 }

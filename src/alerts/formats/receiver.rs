@@ -51,8 +51,14 @@ pub(in crate::alerts) trait Receiver: Sync {
     /// If a template of a spec fails. The formats of this program do not.
     fn request(&self, notification: &Notification, key: &str) -> Result<Request, RenderError>;
 
-    /// The status that an answer reports in its body, although its own status is that of a success.
-    fn reported_status(&self, _body: &[u8]) -> Option<u16> {
+    /// The status that an answer reports in its body, although its own status is that of a success, and the code of the error if
+    /// it is one of a closed set, otherwise nothing.
+    fn reported_status(&self, _body: &[u8]) -> Option<(u16, &'static str)> {
+        None
+    }
+
+    /// The thread that an accepted message has begun, of which this is the beginning of the answer.
+    fn thread(&self, _body: &[u8]) -> Option<String> {
         None
     }
 
@@ -60,6 +66,18 @@ pub(in crate::alerts) trait Receiver: Sync {
     fn hint(&self, _status: u16) -> Option<&'static str> {
         None
     }
+}
+
+/// Removes a parameter from the query of a URL.
+pub(super) fn take_parameter(url: &mut Url, name: &str) -> Option<String> {
+    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let (_, value) = pairs.iter().find(|(own, _)| own == name).cloned()?;
+    let rest: Vec<_> = pairs.into_iter().filter(|(own, _)| own != name).collect();
+    url.set_query(None);
+    if !rest.is_empty() {
+        url.query_pairs_mut().extend_pairs(rest);
+    }
+    Some(value)
 }
 
 /// An HTTP request to the URL of a receiver.

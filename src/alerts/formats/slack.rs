@@ -1,4 +1,4 @@
-//! Messages for a Slack incoming webhook.
+//! Messages for a Slack incoming webhook, or for the method `chat.postMessage` of Slack's API, whose answers make threads.
 //!
 //! Untrusted text is put into code spans and blocks, where Slack ignores formatting. Its backticks are replaced, so that
 //! it cannot end the code, and `&`, `<` and `>` are escaped, because mentions and links consist of them. Links contain only
@@ -6,18 +6,23 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::{
     facts::{self, Layout, shrink_to_fit},
     markup::Markup,
     message_text::{self, Selection},
-    receiver::{MentionMarkup, REFUSED, Receiver, RenderError, Request},
+    receiver::{MentionMarkup, REFUSED, Receiver, RenderError, Request, take_parameter},
 };
 use crate::{
-    alerts::{Alert, Notification, sanitize},
+    alerts::{Alert, Notification, sanitize, thread::is_timestamp},
     api::limits,
 };
 
+/// The end of the path of the API's method, and the parameter of the URL with the channel. Slack itself expects the channel in the
+/// body.
+const POST_MESSAGE: &str = "/chat.postMessage";
+const CHANNEL: &str = "channel";
 /// Slack's limit of a section's text.
 const SECTION: usize = 3_000;
 const HEADER: usize = 150;
@@ -42,8 +47,24 @@ impl Receiver for Slack {
         sanitize::utf16_len(&line(alert, now)) + message_text::LINE_GROWTH
     }
 
-    fn request(&self, notification: &Notification, _key: &str) -> Result<Request, RenderError> {
-        let body = shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size);
+    /// An incoming webhook has its channel, but Slack's API must be told it.
+    fn complete_url(&self, url: &mut Url) -> Result<String, &'static str> {
+        if !url.path().ends_with(POST_MESSAGE) {
+            return Ok(String::new());
+        }
+        take_parameter(url, CHANNEL)
+            .filter(|channel| is_id(channel))
+            .ok_or("lacks the channel: it must end with ?channel=<the channel's ID, such as C0123456789>")
+    }
+
+    fn request(&self, notification: &Notification, channel: &str) -> Result<Request, RenderError> {
+        let mut body = shrink_to_fit(notification, FULL, LIMIT, |layout| body(notification, layout), size);
+        if !channel.is_empty() {
+            body[CHANNEL] = channel.into();
+        }
+        if let Some(thread) = &notification.thread {
+            body["thread_ts"] = thread.as_str().into();
+        }
         Ok(Request::json(&body))
     }
 
@@ -52,55 +73,94 @@ impl Receiver for Slack {
     }
 
     /// Receivers that are compatible with Slack answer `{"ok": false, "error": …}` or `{"success": false, …}`.
-    fn reported_status(&self, body: &[u8]) -> Option<u16> {
+    fn reported_status(&self, body: &[u8]) -> Option<(u16, &'static str)> {
         let answer: Value = serde_json::from_slice(body).ok()?;
         let is_false = |field: &str| answer.get(field) == Some(&Value::Bool(false));
         let is_refused = is_false("ok") || is_false("success");
-        is_refused.then(|| slack_status(answer["error"].as_str().unwrap_or_default()).unwrap_or(REFUSED))
+        let error = answer["error"].as_str().unwrap_or_default();
+        let known =
+            ERRORS.iter().find_map(|(status, codes)| Some((*status, *codes.iter().find(|code| **code == error)?)));
+        is_refused.then(|| known.unwrap_or((REFUSED, "")))
+    }
+
+    /// The answer repeats the message, so it may be longer than what was read of it. Texts in it cannot look like this field,
+    /// because their quotation marks are escaped.
+    fn thread(&self, body: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(body);
+        let (_, value) = text.split_once(r#""ts":"#)?;
+        let (timestamp, _) = value.trim_start().strip_prefix('"')?.split_once('"')?;
+        is_timestamp(timestamp).then(|| timestamp.to_owned())
     }
 
     fn hint(&self, status: u16) -> Option<&'static str> {
-        matches!(status, 401 | 403).then_some("the Slack app may have been removed or restricted: make a new webhook")
+        match status {
+            401 | 403 => Some(
+                "the Slack app may have been removed or restricted: make a new webhook; a bot needs its token in headersFrom and \
+                 the scope chat:write, and must be in the channel",
+            ),
+            _ => None,
+        }
     }
 }
 
-/// The status that Slack's error stands for, if it is not about the content of the message:
-/// <https://docs.slack.dev/reference/methods/chat.postMessage#errors>.
-fn slack_status(error: &str) -> Option<u16> {
-    match error {
-        "ratelimited" | "rate_limited" | "message_limit_exceeded" => Some(429),
-        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" | "invalid_token" => {
-            Some(401)
-        }
-        "no_permission"
-        | "missing_scope"
-        | "not_allowed_token_type"
-        | "access_denied"
-        | "action_prohibited"
-        | "org_login_required"
-        | "ekm_access_denied"
-        | "team_access_not_granted"
-        | "restricted_action"
-        | "not_in_channel"
-        | "posting_to_general_channel_denied" => Some(403),
-        "channel_not_found"
-        | "channel_is_archived"
-        | "is_archived"
-        | "no_service"
-        | "no_service_id"
-        | "no_active_hooks"
-        | "no_team"
-        | "team_disabled"
-        | "user_not_found" => Some(404),
-        "fatal_error" | "internal_error" | "service_unavailable" | "request_timeout" => Some(503),
-        _ => None,
-    }
-}
+/// The errors of Slack, and the status that they stand for: <https://docs.slack.dev/reference/methods/chat.postMessage#errors>.
+/// Those about the content of a message, and others that are not listed, are refusals.
+const ERRORS: [(u16, &[&str]); 6] = [
+    (429, &["ratelimited", "rate_limited", "message_limit_exceeded"]),
+    (401, &["invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "invalid_token"]),
+    (
+        403,
+        &[
+            "no_permission",
+            "missing_scope",
+            "not_allowed_token_type",
+            "access_denied",
+            "action_prohibited",
+            "org_login_required",
+            "ekm_access_denied",
+            "team_access_not_granted",
+            "restricted_action",
+            "not_in_channel",
+            "posting_to_general_channel_denied",
+        ],
+    ),
+    (
+        404,
+        &[
+            "channel_not_found",
+            "channel_is_archived",
+            "is_archived",
+            "no_service",
+            "no_service_id",
+            "no_active_hooks",
+            "no_team",
+            "team_disabled",
+            "user_not_found",
+        ],
+    ),
+    (503, &["fatal_error", "internal_error", "service_unavailable", "request_timeout"]),
+    (
+        REFUSED,
+        &[
+            "invalid_blocks",
+            "invalid_arguments",
+            "invalid_payload",
+            "msg_too_long",
+            "msg_blocks_too_long",
+            "no_text",
+            "too_many_attachments",
+            "message_not_found",
+            "thread_not_found",
+            "cannot_reply_to_message",
+            "restricted_action_thread_locked",
+            "restricted_action_non_threadable_channel",
+        ],
+    ),
+];
 
 /// The markup of a mention. IDs consist of upper-case letters and digits, so they cannot end it.
 fn mention(mention: &str) -> Result<String, &'static str> {
-    let is_id = mention.len() <= limits::MENTION_LENGTH
-        && mention.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    let is_id = is_id(mention);
     match (mention, mention.as_bytes()) {
         ("@here", _) => Ok("<!here>".to_owned()),
         ("@channel", _) => Ok("<!channel>".to_owned()),
@@ -108,6 +168,12 @@ fn mention(mention: &str) -> Result<String, &'static str> {
         (_, [b'S', _, ..]) if is_id => Ok(format!("<!subteam^{mention}>")),
         _ => Err("is not @here, @channel, or the ID of a user or a user group"),
     }
+}
+
+/// Whether a text looks like the ID of a user, a group or a channel.
+fn is_id(text: &str) -> bool {
+    (2..=limits::MENTION_LENGTH).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 fn line(alert: &Alert, now: Timestamp) -> String {
@@ -223,4 +289,42 @@ fn size(body: &Value) -> usize {
     let total = texts(body) + blocks.iter().map(sections).sum::<usize>();
     let long = blocks.iter().any(|block| texts(&block["text"]) > SECTION);
     if blocks.len() > BLOCKS || long { usize::MAX } else { total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(url: &str) -> Result<(String, String), &'static str> {
+        let mut url = Url::parse(url).unwrap();
+        let channel = Slack.complete_url(&mut url)?;
+        Ok((url.to_string(), channel))
+    }
+
+    #[test]
+    fn takes_the_channel_from_the_url_of_the_api() {
+        let api = "https://slack.com/api/chat.postMessage";
+        let whole = |url: &str, channel: &str| Ok((url.to_owned(), channel.to_owned()));
+        assert_eq!(completed(&format!("{api}?channel=C0123456789")), whole(api, "C0123456789"));
+        let webhook = "https://hooks.slack.com/services/T0/B0/x?channel=C1";
+        assert_eq!(completed(webhook), whole(webhook, ""), "an incoming webhook has its own");
+        for channel in ["", "?channel=", "?channel=%23ops", "?channel=c1", "?channel=C"] {
+            assert!(completed(&format!("{api}{channel}")).is_err(), "{channel}");
+        }
+    }
+
+    #[test]
+    fn reads_the_thread_also_from_an_answer_that_was_cut_off() {
+        let thread = |answer: &str| Slack.thread(answer.as_bytes());
+        let whole = r#"{"ok":true,"channel":"C1","ts":"1503435956.000247","message":{"text":"\"ts\":\"1.1\""}}"#;
+        for end in [whole.len(), whole.len() - 20, 60] {
+            assert_eq!(thread(&whole[..end]).as_deref(), Some("1503435956.000247"), "{end}");
+        }
+        assert_eq!(thread(r#"{"message":{"text":"\"ts\":\"1.1\""}, "ts": "3.4"}"#).as_deref(), Some("3.4"));
+        for answer in
+            ["ok", "", r#"{"ok":true}"#, r#"{"ok":true,"ts":""}"#, r#"{"ok":true,"ts":7}"#, r#"{"ts":"<!here>"}"#]
+        {
+            assert_eq!(thread(answer), None, "{answer}");
+        }
+    }
 }

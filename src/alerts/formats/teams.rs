@@ -43,11 +43,11 @@ impl Receiver for Teams {
     }
 
     /// "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId …"
-    fn reported_status(&self, body: &[u8]) -> Option<u16> {
+    fn reported_status(&self, body: &[u8]) -> Option<(u16, &'static str)> {
         let text = String::from_utf8_lossy(body);
         let (_, error) = text.split_once("Webhook message delivery failed")?;
         let status = error.split_once("HTTP error ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
-        Some(status.filter(|status| (400..600).contains(status)).unwrap_or(REFUSED))
+        Some((status.filter(|status| (400..600).contains(status)).unwrap_or(REFUSED), ""))
     }
 
     fn hint(&self, status: u16) -> Option<&'static str> {

@@ -78,8 +78,11 @@ async fn classifies_each_outcome_of_an_attempt() {
         (Reply::Status(202), answered(202)),
         (Reply::Status(204), answered(204)),
         (Reply::Status(410), answered(410)),
-        (Reply::Status(413), AttemptOutcome::Refused { status: 413, words: "ok".to_owned() }),
-        (Reply::Body(400, "no".repeat(5_000)), AttemptOutcome::Refused { status: 400, words: "no".repeat(98) + "n…" }),
+        (Reply::Status(413), AttemptOutcome::Refused { status: 413, code: "", words: "ok".to_owned() }),
+        (
+            Reply::Body(400, "no".repeat(5_000)),
+            AttemptOutcome::Refused { status: 400, code: "", words: "no".repeat(98) + "n…" },
+        ),
         (Reply::Status(500), answered(500)),
         (busy("7"), patient(7)),
         (busy("soon"), answered(429)),

@@ -17,4 +17,5 @@ mod refusals;
 mod secret_reads;
 mod silences;
 mod simulation;
+mod slack_api;
 pub mod support;

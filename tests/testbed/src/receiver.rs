@@ -86,11 +86,24 @@ pub struct Receiver {
     thread: Option<JoinHandle<()>>,
 }
 
+type RuleFn = dyn Fn(&Received) -> Reply + Send + Sync;
+
+#[derive(Clone)]
+struct Rule(Arc<RuleFn>);
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Rule")
+    }
+}
+
 #[derive(Debug)]
 struct State {
     script: Mutex<VecDeque<Reply>>,
     /// The answer to requests whose body contains a text.
     refusal: Mutex<Option<(String, Reply)>>,
+    /// Decides the answers to requests that no script answers.
+    rule: Mutex<Option<Rule>>,
     received: Mutex<Vec<Received>>,
     connections: Mutex<usize>,
     /// The bytes of each endless body that were written until the client disconnected.
@@ -130,6 +143,7 @@ impl Receiver {
         let state = Arc::new(State {
             script: Mutex::default(),
             refusal: Mutex::default(),
+            rule: Mutex::default(),
             received: Mutex::default(),
             connections: Mutex::default(),
             cut: Mutex::default(),
@@ -181,6 +195,11 @@ impl Receiver {
     /// Ends what [`refuse`](Self::refuse) began.
     pub fn accept(&self) {
         *lock(&self.state.refusal) = None;
+    }
+
+    /// Answers every request by this rule, unless [`then`](Self::then) has set the answer.
+    pub fn rule(&self, rule: impl Fn(&Received) -> Reply + Send + Sync + 'static) {
+        *lock(&self.state.rule) = Some(Rule(Arc::new(rule)));
     }
 
     /// Leaves accepted connections unread from now on, or continues with them.
@@ -262,7 +281,9 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: &State)
     let refusal = lock(&state.refusal).clone();
     let refusal = refusal.filter(|(text, _)| String::from_utf8_lossy(&received.body).contains(text.as_str()));
     let scripted = || lock(&state.script).pop_front();
-    let reply = refusal.map(|(_, reply)| reply).or_else(scripted).unwrap_or(Reply::Status(200));
+    let rule = lock(&state.rule).clone();
+    let by_rule = || rule.map(|rule| (rule.0)(&received));
+    let reply = refusal.map(|(_, reply)| reply).or_else(scripted).or_else(by_rule).unwrap_or(Reply::Status(200));
     received.reply = reply.clone();
     lock(&state.received).push(received);
     let with_body = |status: u16, header: &str, body: &str| {

@@ -43,7 +43,7 @@ fn answered(status: u16) -> Attempt {
 }
 
 fn attempt(outcome: AttemptOutcome) -> Attempt {
-    Attempt { outcome, latency: Duration::from_millis(12) }
+    Attempt { outcome, latency: Duration::from_millis(12), thread: None }
 }
 
 fn line_of(message: &Notification, attempt: &Attempt) -> Value {
@@ -96,7 +96,7 @@ fn contains_no_text_of_an_incident_or_of_an_answer() {
     let error = RenderError { detail: "hunter2".to_owned(), ..RenderError::new("body", None, "undefined value") };
     for outcome in [
         AttemptOutcome::Answered { status: 200, retry_after: None },
-        AttemptOutcome::Refused { status: 400, words: "hunter2 is not allowed".to_owned() },
+        AttemptOutcome::Refused { status: 400, code: "", words: "hunter2 is not allowed".to_owned() },
         AttemptOutcome::Unrendered(error),
         AttemptOutcome::TimedOut,
     ] {

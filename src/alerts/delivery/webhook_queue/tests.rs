@@ -129,8 +129,12 @@ impl Steps {
 
     fn deliver(&mut self, seconds: u64, message: &Notification) {
         let outcome = AttemptOutcome::Answered { status: 200, retry_after: None };
-        self.queue.on_sent(message, &outcome, self.at(seconds).1);
+        self.queue.on_sent(message, &attempt(outcome), self.at(seconds).1);
     }
+}
+
+fn attempt(outcome: AttemptOutcome) -> Attempt {
+    Attempt { outcome, latency: Duration::ZERO, thread: None }
 }
 
 fn incident(number: usize) -> Incident {
@@ -198,7 +202,7 @@ fn an_unstored_message_keeps_its_id_over_retries() {
     assert!(steps.step(0, || usable(URL)).is_none(), "it is to be stored first");
     steps.is_unstored = true;
     let sent = steps.step(300, || usable(URL)).unwrap();
-    steps.queue.on_sent(&sent, &AttemptOutcome::Unreachable, steps.at(300).1);
+    steps.queue.on_sent(&sent, &attempt(AttemptOutcome::Unreachable), steps.at(300).1);
     let again = steps.step(400, || usable(URL)).unwrap();
     assert_eq!(again.id, sent.id);
     let mut restarted = Steps::new(None);

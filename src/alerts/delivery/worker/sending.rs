@@ -27,7 +27,9 @@ impl Worker {
             async move {
                 let attempt = match endpoint {
                     Ok(endpoint) => send(&http, &endpoint, &message, timeout).await,
-                    Err(error) => Attempt { outcome: AttemptOutcome::Unusable(error), latency: Duration::ZERO },
+                    Err(error) => {
+                        Attempt { outcome: AttemptOutcome::Unusable(error), latency: Duration::ZERO, thread: None }
+                    }
                 };
                 TaskResult::Sent { webhook, message, attempt }
             }
@@ -39,7 +41,7 @@ impl Worker {
         let is_sender = |queue: &&mut WebhookQueue| queue.name() == webhook && queue.sends_message(&message.id);
         let Some(queue) = self.leaving.iter_mut().chain(&mut self.queues).find(is_sender) else { return };
         let attempts = queue.state().pending.as_ref().map_or(0, |pending| pending.attempts);
-        queue.on_sent(message, &attempt.outcome, self.context.clock.now());
+        queue.on_sent(message, attempt, self.context.clock.now());
         let format = queue.webhook.policy.format.as_str();
         self.context.metrics.notification_sent(format, attempt.outcome.as_str());
         let retry_at = queue.state().next_attempt.as_ref().map(|next| next.0);

@@ -449,7 +449,8 @@ impl Simulation {
 pub(super) fn request(message: &Notification, format: WebhookFormat) -> Request {
     match format {
         WebhookFormat::Custom => CUSTOM.render(message),
-        _ => render(message, format, KEY),
+        WebhookFormat::PagerDuty => render(message, format, KEY),
+        _ => render(message, format, ""),
     }
     .unwrap()
 }
