@@ -26,6 +26,8 @@ pub const LEASE: &str = "orchestr";
 const SHOP: &str = "shop";
 const OBJECT: &str = "cluster";
 const ROUTING_KEY: &str = "0123456789abcdef0123456789abcdef";
+/// The format that the earlier version does not know. It would find the whole spec invalid.
+const NEWEST: &str = "Custom";
 /// The files with the rights of the operator, which are withdrawn together.
 const RIGHTS: [&str; 2] = ["deploy/cluster/role.yaml", "deploy/base/lease.yaml"];
 /// How long a request may be repeated while an API server or etcd recovers.
@@ -42,6 +44,7 @@ pub struct Cluster {
 }
 
 pub struct Webhook {
+    name: String,
     pub format: &'static str,
     pub receiver: Receiver,
     /// Each URL that it ever had is a page of the book.
@@ -50,13 +53,9 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    fn name(&self) -> String {
-        self.format.to_lowercase()
-    }
-
     /// The page of the book: the beginning of the path of the URL.
     pub fn page(&self) -> String {
-        format!("/{}/{}", self.name(), self.generation)
+        format!("/{}/{}", self.name, self.generation)
     }
 
     fn url(&self) -> String {
@@ -66,8 +65,8 @@ impl Webhook {
 
     fn spec(&self, timeout: u32) -> Value {
         let spec = json!({
-            "name": self.name(), "format": self.format, "after": "0s", "timeout": format!("{timeout}s"),
-            "urlFrom": {"secretKeyRef": {"name": self.name(), "key": "url"}},
+            "name": self.name, "format": self.format, "after": "0s", "timeout": format!("{timeout}s"),
+            "urlFrom": {"secretKeyRef": {"name": self.name, "key": "url"}},
         });
         let body = r#"{"status": {{ status }}, "title": {{ title }}, "text": {{ text }}}"#;
         let custom = json!({"custom": {"body": body, "per": "Incident", "maxBytes": 65_536}});
@@ -76,7 +75,8 @@ impl Webhook {
 }
 
 impl Cluster {
-    pub async fn start(plane: ControlPlane) -> Result<Self> {
+    /// With replicas of an earlier version, all formats are those that it knows.
+    pub async fn start(plane: ControlPlane, with_earlier: bool) -> Result<Self> {
         let client = plane.admin()?;
         plane.install(&crd()).await?;
         plane.ensure_namespace(SHOP).await?;
@@ -84,7 +84,9 @@ impl Cluster {
         plane.ensure_service_account(SYSTEM, "orchestr").await?;
         let mut webhooks = Vec::new();
         for format in FORMATS {
-            webhooks.push(Webhook { format, receiver: Receiver::start().await?, generation: 0, is_present: true });
+            let (name, receiver) = (format.to_lowercase(), Receiver::start().await?);
+            let format = if format == NEWEST && with_earlier { "PagerDuty" } else { format };
+            webhooks.push(Webhook { name, format, receiver, generation: 0, is_present: true });
         }
         let cluster = Self { plane, client, webhooks, broken: BTreeSet::new(), timeout: 10 };
         let secrets = json!({
@@ -132,14 +134,14 @@ impl Cluster {
     pub async fn write_secret(&self, index: usize, changes: Value) -> Result<()> {
         let webhook = &self.webhooks[index];
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": webhook.name()},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": webhook.name},
             "stringData": {"url": webhook.url()},
         });
         let secret = Patch::Apply(merged(secret, &changes));
         let secrets = Api::<Secret>::namespaced(self.client.clone(), SYSTEM);
         eventually("the Secret is written", LIMIT, async || {
             let options = PatchParams::apply("faults").force();
-            let written = secrets.patch(&webhook.name(), &options, &secret).await;
+            let written = secrets.patch(&webhook.name, &options, &secret).await;
             written.map(drop).map_err(|error| error.to_string())
         })
         .await?;

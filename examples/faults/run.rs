@@ -39,16 +39,19 @@ pub struct Run {
     backup: Option<(Backup, std::collections::BTreeSet<usize>, Duration)>,
     /// The replica that a fault concerns now.
     victim: Option<usize>,
+    with_earlier: bool,
 }
 
 impl Run {
     pub async fn start(versions: Vec<PathBuf>, logs: &Path) -> Result<Self> {
         let plane = ControlPlane::start(Options::default()).await?;
-        let cluster = Cluster::start(plane).await?;
+        let with_earlier = versions.len() > 1;
+        let cluster = Cluster::start(plane, with_earlier).await?;
         let account = cluster.plane.service_account(super::cluster::SYSTEM, "orchestr").await?;
         let replicas = Replicas::start(versions, account.kubeconfig(), logs)?;
         let (begun, begun_at) = (Instant::now(), Timestamp::now());
-        let mut run = Self { cluster, replicas, begun, begun_at, events: Vec::new(), backup: None, victim: None };
+        let mut run =
+            Self { cluster, replicas, begun, begun_at, events: Vec::new(), backup: None, victim: None, with_earlier };
         for index in 0..run.cluster.webhooks.len() {
             run.open(index);
         }
@@ -105,6 +108,10 @@ impl Run {
 
     async fn begin(&mut self, fault: &Fault) -> Result<()> {
         println!("{:6.1} s  {:?}", self.now().as_secs_f64(), fault.kind);
+        // Any of these may end the Lease.
+        if self.with_earlier && !matches!(fault.kind, Kind::Receiver(..)) {
+            self.happened(Event::Downgraded);
+        }
         match fault.kind {
             Kind::Kill(who) | Kind::Terminate(who) | Kind::Stop(who) => {
                 let index = self.replicas.index(who, &self.cluster.client).await;

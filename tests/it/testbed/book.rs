@@ -78,6 +78,7 @@ fn a_repetition_needs_the_same_id() {
         finds(style, [broke(10), starts(11, "a"), starts(12, "b")], "started twice");
         let lost = sent(11, "a", &["cart"], &[], Answer::Lost);
         is_right(style, [broke(10), lost.clone(), starts(12, "a")]);
+        is_right(style, [broke(10), lost.clone(), mended(30), broke(50), starts(51, "b")]);
         finds(style, [broke(10), lost, starts(12, "b")], "may have been accepted");
         finds(style, [broke(10), starts(11, "a"), mended(50), ends(80, "b"), ends(90, "c")], "ended twice");
         let refused = sent(11, "a", &["cart"], &[], Answer::Refused);
@@ -133,6 +134,18 @@ fn what_a_restored_state_lacks_may_be_sent_again() {
     finds(Style::Single, [broke(10), starts(11, "a"), (s(100), Event::Deleted)], "lost: cart lasts");
 }
 
+#[test]
+fn an_earlier_version_may_send_again_what_lasts_but_must_send_its_end() {
+    let downgraded = |at| (s(at), Event::Downgraded);
+    is_right(Style::Single, [broke(10), starts(11, "a"), downgraded(50), starts(60, "b")]);
+    finds(
+        Style::Single,
+        [broke(10), starts(11, "a"), downgraded(50), starts(60, "b"), starts(70, "c")],
+        "started twice",
+    );
+    finds(Style::Single, [broke(10), starts(11, "a"), downgraded(50), mended(60)], "no end: cart is over");
+}
+
 fn entry(ended: u64) -> Entry {
     Entry { name: "cart".to_owned(), ended: s(ended) }
 }
@@ -160,4 +173,7 @@ fn a_gap_in_a_history_needs_an_interruption() {
     assert_eq!(wrong(100, 165), 0);
     assert_eq!(wrong(100, 120), 1, "too short");
     assert_eq!(wrong(300, 400), 1, "at another time");
+    let outage = |from, until| [(s(from), Event::BlindFrom("outage")), (s(until), Event::SeesAgain("outage"))];
+    let two = [outage(100, 120), outage(130, 165)].concat();
+    assert_eq!(check_history(&two, &[], &[gap], false), Vec::<String>::new(), "two that follow each other");
 }

@@ -36,8 +36,16 @@ const SHORTEST: Duration = Duration::from_secs(50);
 pub fn check_history(events: &[(Duration, Event)], entries: &[Entry], spans: &[Span], omitted: bool) -> Vec<String> {
     let (mut past, mut blind) = (BTreeMap::<&str, Vec<Past>>::new(), Vec::<(Duration, Duration)>::new());
     let (mut broken, mut clock) = (BTreeMap::new(), SightedClock::default());
-    let mut blind_since = BTreeMap::new();
+    let mut last = Duration::ZERO;
     for (at, event) in events {
+        if clock.is_blind() {
+            match blind.last_mut() {
+                // Several faults may interrupt the same watch, before it is complete again.
+                Some((_, until)) if last.saturating_sub(*until) <= SLACK => *until = *at,
+                _ => blind.push((last, *at)),
+            }
+        }
+        last = *at;
         let sighted = clock.advance(*at);
         clock.apply(event);
         match event {
@@ -48,14 +56,12 @@ pub fn check_history(events: &[(Duration, Event)], entries: &[Entry], spans: &[S
                     past.entry(name).or_default().push(own);
                 }
             }
-            Event::BlindFrom(why) => drop(blind_since.insert(*why, *at)),
-            Event::SeesAgain(why) => blind.extend(blind_since.remove(why).map(|from| (from, *at))),
             Event::Restored(_) | Event::Deleted => {
                 past.values_mut().flatten().for_each(|own| own.is_forgotten = true);
                 // What the restored state has is not known to the book.
                 broken.values_mut().for_each(|since| *since = sighted);
             }
-            Event::Opened(..) | Event::Left(_) | Event::Sent(..) => {}
+            _ => {}
         }
     }
     let none = Vec::new();

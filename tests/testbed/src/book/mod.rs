@@ -39,6 +39,8 @@ pub enum Event {
     Restored(Duration),
     /// The object with all stored state was deleted.
     Deleted,
+    /// An earlier version may lead from now on, for which every receiver is a new one.
+    Downgraded,
 }
 
 /// How a format reports what lasts.
@@ -88,6 +90,7 @@ struct Truth {
     is_broken: bool,
     /// Since when, by the clock that stands still while the operator is blind.
     since: Duration,
+    at: Duration,
 }
 
 /// The clock that stands still while the operator is blind.
@@ -99,8 +102,12 @@ struct SightedClock {
 }
 
 impl SightedClock {
+    fn is_blind(&self) -> bool {
+        self.blind.values().any(|count| *count > 0)
+    }
+
     fn advance(&mut self, at: Duration) -> Duration {
-        if self.blind.values().all(|count| *count == 0) {
+        if !self.is_blind() {
             self.sighted += at.saturating_sub(self.last);
         }
         self.last = at;
@@ -131,8 +138,8 @@ pub fn check(events: &[(Duration, Event)], now: Duration) -> Findings {
         let sighted = clock.advance(*at);
         clock.apply(event);
         match event {
-            Event::Broke(name) => drop(truth.insert(name, Truth { is_broken: true, since: sighted })),
-            Event::Mended(name) => drop(truth.insert(name, Truth { is_broken: false, since: sighted })),
+            Event::Broke(name) => drop(truth.insert(name, Truth { is_broken: true, since: sighted, at: *at })),
+            Event::Mended(name) => drop(truth.insert(name, Truth { is_broken: false, since: sighted, at: *at })),
             Event::BlindFrom(_) | Event::SeesAgain(_) => {}
             Event::Opened(page, style) => drop(pages.insert(page, Page::new(*style))),
             Event::Left(page) => {
@@ -141,6 +148,7 @@ pub fn check(events: &[(Duration, Event)], now: Duration) -> Findings {
                 }
             }
             Event::Restored(backup) => pages.values_mut().for_each(|page| page.forgive(*backup)),
+            Event::Downgraded => pages.values_mut().for_each(Page::may_repeat),
             Event::Deleted => {
                 deleted = Some(sighted);
                 pages.values_mut().for_each(Page::forget);
@@ -175,7 +183,8 @@ pub fn check(events: &[(Duration, Event)], now: Duration) -> Findings {
                 if page.left.is_some_and(|left| !is_recent(left)) && !is_farewell {
                     wrong.push("the webhook has left this receiver".to_owned());
                 }
-                page.enter(*at, message, &mut wrong);
+                let changed = |name: &str| truth.get(name).map_or(Duration::ZERO, |own| own.at);
+                page.enter(*at, message, changed, &mut wrong);
                 findings.wrong.extend(wrong.into_iter().map(at_page));
                 findings.accepted += usize::from(message.answer == Answer::Accepted);
             }
