@@ -115,7 +115,11 @@ impl Tasks {
     /// Reads the answer to a question.
     pub(super) fn read(&mut self, question: Question) {
         let limiter = match question {
-            Question::Revision(_) | Question::Nodes | Question::Claim { .. } => &self.comparisons,
+            Question::Revision(_)
+            | Question::LimitChanges { .. }
+            | Question::Nodes
+            | Question::Claim { .. }
+            | Question::Preemptions(_) => &self.comparisons,
             _ => &self.side_requests,
         };
         let (client, limiter) = (self.client.clone(), limiter.clone());

@@ -13,6 +13,7 @@ mod one_line;
 mod owner;
 mod pod_clock;
 mod port_holders;
+mod preemptions;
 mod reasons;
 mod rollout;
 mod workload;
@@ -35,9 +36,11 @@ pub(crate) use owner::{
 };
 pub(crate) use port_holders::PortHolders;
 pub use port_holders::{NamedHolder, PortHolder};
+pub use preemptions::{Preempted, Preemptions};
 pub(crate) use reasons::{is_known_reason, near_reason, specificity};
 pub use rollout::{
-    ChangeDetail, MemoryLimits, NameList, RevisionObject, Template, TemplateChange, TemplateChanges, template_changes,
+    ChangeDetail, LimitChange, LimitChanges, ManagedWorkload, MemoryLimits, NameList, RevisionObject, Template,
+    TemplateChange, TemplateChanges, limit_changes, template_changes,
 };
 pub(crate) use workload::{
     PodTemplate, UpdateStrategy, WorkloadCondition, WorkloadObject, WorkloadSpec, WorkloadStatus,

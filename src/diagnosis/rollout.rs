@@ -2,6 +2,8 @@
 //!
 //! Values of environment variables are kept only as hashes, because they may be secrets.
 
+mod limit_changes;
+
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
@@ -13,6 +15,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::pods::Probe;
+
+pub use limit_changes::{LimitChange, LimitChanges, ManagedWorkload, limit_changes};
 
 /// The most changes that are kept.
 const CHANGES: usize = 8;
@@ -134,6 +138,10 @@ impl Template {
     fn all(&self) -> impl Iterator<Item = &ContainerTemplate> {
         self.containers.iter().chain(&self.init_containers)
     }
+
+    fn find(&self, name: &str) -> Option<&ContainerTemplate> {
+        self.all().find(|container| container.name == name)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -161,6 +169,13 @@ struct ContainerTemplate {
     readiness_probe: Option<(Probe, u64)>,
     #[serde(deserialize_with = "probe")]
     startup_probe: Option<(Probe, u64)>,
+}
+
+impl ContainerTemplate {
+    /// Empty if it has none.
+    fn memory_limit(&self) -> String {
+        self.resources.limits.get("memory").cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -263,12 +278,12 @@ impl TemplateChanges {
 
 /// By container. Values that are too long are no quantities.
 fn memory_limits(before: Option<&Template>, after: &Template) -> BTreeMap<String, MemoryLimits> {
-    let limit = |container: &ContainerTemplate| container.resources.limits.get("memory").cloned().unwrap_or_default();
-    let find = |name: &str| before?.all().find(|container| container.name == name).map(limit);
+    let find = |name: &str| before?.find(name).map(ContainerTemplate::memory_limit);
     let containers = after.all().take(CONTAINERS).filter(|container| container.name.len() <= NAME_LIMIT);
     containers
         .map(|container| {
-            (container.name.clone(), MemoryLimits { before: find(&container.name), after: limit(container) })
+            let limits = MemoryLimits { before: find(&container.name), after: container.memory_limit() };
+            (container.name.clone(), limits)
         })
         .filter(|(_, limits)| limits.after.len().max(limits.before.as_ref().map_or(0, String::len)) <= QUANTITY_LIMIT)
         .collect()

@@ -12,7 +12,11 @@ use crate::{
 };
 
 use super::{
-    claims::ClaimFacts, cluster_nodes::ClusterNodes, port_holders::PortHolder, rollout::TemplateChanges,
+    claims::ClaimFacts,
+    cluster_nodes::ClusterNodes,
+    port_holders::PortHolder,
+    preemptions::Preempted,
+    rollout::{LimitChanges, TemplateChanges},
     workload::WorkloadObject,
 };
 
@@ -36,6 +40,11 @@ pub trait World {
         None
     }
 
+    /// How the memory limits of the pod's revision came about, if that was read. It decides nothing.
+    fn limit_changes(&self, _pod: &Pod) -> Option<Arc<LimitChanges>> {
+        None
+    }
+
     /// The nodes of the cluster, if they were read. They show why none of them takes a pod, and decide nothing.
     fn nodes(&self, _pod: &Pod) -> Option<Arc<ClusterNodes>> {
         None
@@ -44,6 +53,12 @@ pub trait World {
     /// The claims of a pod that were read. They show why they are not bound, and decide nothing.
     fn claims(&self, _pod: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
         Vec::new()
+    }
+
+    /// The preempted pod in whose place this one was created, if events say so. It is named in the explanation, and decides
+    /// nothing. `may_be_news` is whether there may be such an event that was not there when events were read.
+    fn preempted(&self, _pod: &Pod, _may_be_news: bool) -> Option<Preempted> {
+        None
     }
 
     /// An event about a kill might explain the pod's problem better, see [`Finding::needs_kills`](super::Finding::needs_kills).
@@ -57,7 +72,9 @@ pub struct Facts {
     pub replaced: bool,
     pub events: Arc<[Event]>,
     pub port_holder: Option<PortHolder>,
+    pub preempted: Option<Preempted>,
     pub revision: Option<Arc<TemplateChanges>>,
+    pub limit_changes: Option<Arc<LimitChanges>>,
     pub nodes: Option<Arc<ClusterNodes>>,
     pub claims: Vec<(ArcStr, Arc<ClaimFacts>)>,
 }
@@ -83,12 +100,20 @@ impl World for Facts {
         self.revision.clone()
     }
 
+    fn limit_changes(&self, _: &Pod) -> Option<Arc<LimitChanges>> {
+        self.limit_changes.clone()
+    }
+
     fn nodes(&self, _: &Pod) -> Option<Arc<ClusterNodes>> {
         self.nodes.clone()
     }
 
     fn claims(&self, _: &Pod) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
         self.claims.clone()
+    }
+
+    fn preempted(&self, _: &Pod, _: bool) -> Option<Preempted> {
+        self.preempted.clone()
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) fn known_reason(reason: &str) -> Option<&'static str> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     pub involved: InvolvedObject,
+    /// Another object that it concerns, such as the pod for which the scheduler has preempted this one.
+    pub related: Option<Box<InvolvedObject>>,
     /// For example FailedMount.
     pub reason: String,
     /// May quote the output of a probe, and so contain secrets.
@@ -136,6 +138,7 @@ messages! {
         /// When the event occurred, or first occurred. Written by newer reporters instead of the two timestamps.
         #[prost(message, optional, tag = 10)] event_time: Option<Time>,
         #[prost(message, required, tag = 11)] series: EventSeries,
+        #[prost(message, optional, tag = 13)] related: Option<ObjectReference>,
     }
 
     ObjectMeta {
@@ -206,19 +209,26 @@ fn evidence(own: &EventMessage) -> Option<Event> {
     let (event_time, created) = (time(&own.event_time), time(&own.metadata.creation_timestamp));
     let last = time(&own.last_timestamp).max(time(&own.series.last_observed_time));
     Some(Event {
-        involved: InvolvedObject {
-            kind: name(&involved.kind),
-            namespace: name(&involved.namespace),
-            name: name(&involved.name),
-            uid: name(&involved.uid),
-            container: container(&name(&involved.field_path)).to_owned(),
-        },
+        involved: InvolvedObject::from(involved),
+        related: own.related.as_ref().map(|related| Box::new(related.into())),
         reason: name(&own.reason),
         message: message(&own.message),
         count: own.count.max(own.series.count).max(1).unsigned_abs(),
         first: time(&own.first_timestamp).or(event_time).or(created),
         last: last.or(event_time).or(created),
     })
+}
+
+impl From<&ObjectReference> for InvolvedObject {
+    fn from(own: &ObjectReference) -> Self {
+        Self {
+            kind: name(&own.kind),
+            namespace: name(&own.namespace),
+            name: name(&own.name),
+            uid: name(&own.uid),
+            container: container(&name(&own.field_path)).to_owned(),
+        }
+    }
 }
 
 /// A message that is as long as accepted may have been cut by its reporter.

@@ -23,6 +23,8 @@ use super::WatchedEvent;
 const OF_POD: u32 = 100;
 /// How many events of a namespace are read. Some thousand are possible if hundreds of pods are broken.
 const OF_NAMESPACE: usize = 10_000;
+/// How many events about preempted pods are read.
+const PREEMPTED: usize = 1000;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Events of a namespace.
@@ -43,6 +45,8 @@ pub(crate) enum Listed {
     Warnings,
     /// Those about kills of containers. Their type is Normal.
     Kills,
+    /// Those about pods that the scheduler has preempted. Their type is Normal as well.
+    Preempted,
 }
 
 /// Lists events of a namespace.
@@ -54,6 +58,7 @@ pub(crate) async fn list_events(client: &Client, namespace: &str, listed: Listed
         Listed::OfPod(uid) => (format!("involvedObject.uid={uid}"), OF_POD, OF_POD as usize),
         Listed::Warnings => ("type=Warning".to_owned(), PAGE_SIZE, OF_NAMESPACE),
         Listed::Kills => ("type=Normal,reason=Killing".to_owned(), PAGE_SIZE, OF_NAMESPACE),
+        Listed::Preempted => ("type=Normal,reason=Preempted".to_owned(), PAGE_SIZE, PREEMPTED),
     };
     let selection = Selection { page_size, list_fields: Some(fields), ..Selection::default() };
     let (collection, mut events) = (collection(client.clone(), Some(namespace), selection), Vec::new());

@@ -262,6 +262,7 @@ impl Entry {
                 uid: String::new(),
                 container: self.container.as_ref().to_owned(),
             },
+            related: None,
             reason: self.reason.to_owned(),
             message: self.message.as_ref().to_owned(),
             count: self.count(),

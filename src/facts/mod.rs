@@ -24,7 +24,10 @@ pub(crate) use self::{
 
 use crate::{
     api::NamespacedName,
-    diagnosis::{ClaimFacts, ClusterNodes, JobFacts, PortHolder, TemplateChanges, World, owner_names, revision_hash},
+    diagnosis::{
+        ClaimFacts, ClusterNodes, JobFacts, LimitChanges, PortHolder, Preempted, TemplateChanges, World, owner_names,
+        revision_hash,
+    },
     events::{Event, EventStore},
     index::{Index, ViewId},
     pods::{Controller, Pod},
@@ -170,6 +173,16 @@ impl World for Known<'_> {
         }
     }
 
+    fn limit_changes(&self, pod: &Pod) -> Option<Arc<LimitChanges>> {
+        if self.skips(pod) {
+            return None;
+        }
+        match self.ask(Question::limit_changes(pod)?) {
+            Some(Fact::LimitChanges(changes)) => Some(changes),
+            _ => None,
+        }
+    }
+
     fn nodes(&self, pod: &Pod) -> Option<Arc<ClusterNodes>> {
         if self.skips(pod) {
             return None;
@@ -186,6 +199,20 @@ impl World for Known<'_> {
             _ => None,
         };
         if self.skips(pod) { Vec::new() } else { Question::claims(pod).filter_map(known).collect() }
+    }
+
+    fn preempted(&self, pod: &Pod, may_be_news: bool) -> Option<Preempted> {
+        if self.skips(pod) {
+            return None;
+        }
+        let question = Question::Preemptions(pod.namespace.to_string());
+        let kept = if may_be_news { None } else { self.reads.borrow_mut().keep(&question, self.now).cloned() };
+        let Fact::Preemptions(preemptions) = kept.or_else(|| self.ask(question))? else { return None };
+        let may_name = |uid| match self.judge {
+            Judge::Object(_) => self.index.selects_pod(self.view, uid),
+            Judge::Command { .. } => true,
+        };
+        preemptions.before(pod, may_name)
     }
 
     fn lacks_kills(&self, pod: &Pod) {

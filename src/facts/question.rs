@@ -8,8 +8,8 @@ use k8s_openapi::{api::batch::v1::CronJob, apimachinery::pkg::apis::meta::v1::Ob
 use crate::{
     api::is_object_name,
     diagnosis::{
-        ClaimFacts, ClusterNodes, JobFacts, PortHolders, TemplateChanges, WorkloadObject, needs_job, owner_names,
-        revision_name,
+        ClaimFacts, ClusterNodes, JobFacts, LimitChanges, PortHolders, Preemptions, TemplateChanges, WorkloadObject,
+        needs_job, owner_names, revision_hash, revision_name,
     },
     pods::{Controller, Pod, Uid},
 };
@@ -25,6 +25,12 @@ pub(crate) enum Question {
     Job(JobKey),
     /// The revision of a workload that a pod belongs to, compared with an earlier one.
     Revision(RevisionKey),
+    /// How the memory limits of a revision came about: that of the workload of this resource and name. The key has no earlier
+    /// revision.
+    LimitChanges {
+        workload: (&'static str, String),
+        revision: RevisionKey,
+    },
     /// The nodes of the cluster.
     Nodes,
     /// A PersistentVolumeClaim, with its StorageClass and the free volumes.
@@ -41,6 +47,8 @@ pub(crate) enum Question {
     Events(String),
     /// The events about kills in a namespace, which are no warnings.
     Kills(String),
+    /// The preemptions in a namespace.
+    Preemptions(String),
     /// The pods of a namespace that use ports of their nodes.
     PortHolders(String),
 }
@@ -72,12 +80,14 @@ pub(crate) struct RevisionKey {
 pub(crate) enum Fact {
     Job(JobFact),
     Revision(RevisionFact),
+    LimitChanges(Arc<LimitChanges>),
     Nodes(Arc<ClusterNodes>),
     Claim(Arc<ClaimFacts>),
     /// The events are kept elsewhere.
     Listed {
         is_complete: bool,
     },
+    Preemptions(Arc<Preemptions>),
     PortHolders(Arc<PortHolders>),
 }
 
@@ -176,6 +186,19 @@ impl RevisionKey {
 }
 
 impl Question {
+    /// How the memory limits of a pod's revision came about. Only the workloads of Kubernetes are read.
+    pub(crate) fn limit_changes(pod: &Pod) -> Option<Self> {
+        let (kind, name) = owner_names(pod)?;
+        let resource = match kind {
+            "Deployment" => "deployments",
+            "StatefulSet" => "statefulsets",
+            "DaemonSet" => "daemonsets",
+            _ => return None,
+        };
+        let revision = RevisionKey::new(pod, revision_hash(pod)?, None)?;
+        is_object_name(name).then(|| Self::LimitChanges { workload: (resource, name.to_owned()), revision })
+    }
+
     /// The first claims of a pod, by name.
     pub(crate) fn claims(pod: &Pod) -> impl Iterator<Item = (ArcStr, Self)> {
         let names = pod.requirements.as_deref().map(|own| own.claims.first()).unwrap_or_default();
@@ -189,9 +212,10 @@ impl Question {
         let resource = match self {
             Self::Job(_) => "jobs",
             Self::Revision(RevisionKey { resource, .. }) => resource,
+            Self::LimitChanges { workload: (resource, _), .. } => resource,
             Self::Nodes => "nodes",
             Self::Claim { .. } => "persistentvolumeclaims",
-            Self::EventsOf { .. } | Self::Events(_) | Self::Kills(_) => "events",
+            Self::EventsOf { .. } | Self::Events(_) | Self::Kills(_) | Self::Preemptions(_) => "events",
             Self::PortHolders(_) => "pods",
         };
         (resource, self.namespace().to_owned())
@@ -202,10 +226,12 @@ impl Question {
         match self {
             Self::Job(JobKey { namespace, .. })
             | Self::Revision(RevisionKey { namespace, .. })
+            | Self::LimitChanges { revision: RevisionKey { namespace, .. }, .. }
             | Self::Claim { namespace, .. }
             | Self::EventsOf { namespace, .. }
             | Self::Events(namespace)
             | Self::Kills(namespace)
+            | Self::Preemptions(namespace)
             | Self::PortHolders(namespace) => namespace,
             Self::Nodes => "",
         }
@@ -215,13 +241,16 @@ impl Question {
     pub(crate) fn concerns(&self, pod: &Pod) -> bool {
         match self {
             Self::Job(key) => needs_job(pod).is_some_and(|job| job.uid == key.uid.as_str()),
-            Self::Revision(key) => pod.controller.as_ref().is_some_and(|own| own.uid == key.controller_uid.as_str()),
+            Self::Revision(key) | Self::LimitChanges { revision: key, .. } => {
+                pod.controller.as_ref().is_some_and(|own| own.uid == key.controller_uid.as_str())
+            }
             Self::Nodes => pod.node.is_empty(),
             Self::Claim { namespace, name } => {
                 let requirements = pod.requirements.as_deref().filter(|_| pod.namespace == namespace.as_str());
                 requirements.is_some_and(|requirements| requirements.claims.first().contains(name))
             }
             Self::EventsOf { pod: uid, .. } => pod.uid == *uid,
+            Self::Preemptions(namespace) => pod.namespace == namespace.as_str() && pod.node.is_empty(),
             Self::Events(namespace) | Self::Kills(namespace) | Self::PortHolders(namespace) => {
                 pod.namespace == namespace.as_str()
             }

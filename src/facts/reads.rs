@@ -201,6 +201,13 @@ impl Reads {
         self.known.get(question)?.fact.as_ref()
     }
 
+    /// The same, of what is to be kept.
+    pub(crate) fn keep(&mut self, question: &Question, now: Instant) -> Option<&Fact> {
+        let state = self.known.get_mut(question)?;
+        state.last_asked = now;
+        state.fact.as_ref()
+    }
+
     /// Whether it was read, or does not exist.
     pub(crate) fn is_answered(&self, question: &Question) -> bool {
         self.known.get(question).is_some_and(|state| state.fact.is_some() || state.next == Next::Never)
@@ -404,8 +411,8 @@ impl State {
                 self.delay = (2 * self.delay).min(SLOWEST);
                 Next::At(now + delay)
             }
-            Fact::Revision(_) | Fact::Listed { .. } => Next::Never,
-            Fact::Nodes(_) | Fact::Claim(_) => Next::At(now + FRESH),
+            Fact::Revision(_) | Fact::LimitChanges(_) | Fact::Listed { .. } => Next::Never,
+            Fact::Nodes(_) | Fact::Claim(_) | Fact::Preemptions(_) => Next::At(now + FRESH),
             Fact::PortHolders(_) => Next::At(now + FRESH_HOLDERS),
         };
         if !matches!(fact, Fact::Job(_)) {

@@ -9,13 +9,15 @@ use k8s_openapi::api::{
 };
 use kube::{Client, Resource, api::GetParams, core::Request};
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::{
     api::is_object_name,
     diagnosis::{
-        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, JobFacts, NodeObject,
-        PortHolders, RevisionObject, TemplateChanges, VolumeObject, WorkloadObject, template_changes,
+        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, JobFacts, LimitChanges,
+        ManagedWorkload, NodeObject, PortHolders, Preemptions, RevisionObject, TemplateChanges, VolumeObject,
+        WorkloadObject, limit_changes, template_changes,
     },
     events::{Listed, NamespaceEvents, WatchedEvent, list_events},
     pods::{WatchedPod, pods},
@@ -36,6 +38,8 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 const NODES: usize = 5000;
 /// How many free volumes are read. Of more, nothing is said.
 const VOLUMES: usize = 500;
+/// How many revisions of a workload are read. By default, a workload keeps eleven.
+const REVISIONS: u32 = 64;
 /// How many pods of a namespace are listed to find who uses a port. Of more, the others are not named.
 const PODS: usize = 5000;
 /// The largest object that is read, in bytes. Most are smaller than 20 KiB.
@@ -46,8 +50,12 @@ pub(crate) async fn read(client: &Client, question: &Question, limit: Duration) 
     let answer = match question {
         Question::Job(key) => job(client, key, limit).await,
         Question::Revision(key) => revision(client, key).await,
+        Question::LimitChanges { workload: (resource, name), revision } => {
+            within(read_limit_changes(client, resource, name, revision)).await
+        }
         Question::Nodes => within(nodes(client)).await,
         Question::Claim { namespace, name } => within(claim(client, namespace, name)).await,
+        Question::Preemptions(namespace) => within(preemptions(client, namespace)).await,
         Question::PortHolders(namespace) => within(port_holders(client, namespace)).await,
         Question::EventsOf { pod, .. } => return listed(client, question, Listed::OfPod(*pod)).await,
         Question::Events(_) => return listed(client, question, Listed::Warnings).await,
@@ -157,6 +165,18 @@ impl RevisionKey {
         *uid == self.controller_uid && !failing.owner_uid.is_empty()
     }
 
+    /// How the memory limits of this revision came about, if it is one of these of the workload.
+    pub(crate) fn limit_changes<'a>(
+        &self,
+        revisions: impl Iterator<Item = &'a RevisionObject> + Clone,
+        workload: &ManagedWorkload,
+    ) -> LimitChanges {
+        let is_own = |revision: &&RevisionObject| revision.name == self.failing && self.is_of_pods(revision);
+        let own = revisions.clone().find(is_own);
+        let own = own.filter(|own| workload.metadata.uid.as_ref() == Some(&own.owner_uid));
+        own.map(|own| limit_changes(own, revisions, workload)).unwrap_or_default()
+    }
+
     /// Compares the pod templates. Without an earlier revision, only what the template says is known.
     pub(crate) fn compare(&self, failing: &RevisionObject, before: Option<&RevisionObject>) -> Answer {
         let is_of_pods = self.is_of_pods(failing) && before.is_none_or(|before| before.owner_uid == failing.owner_uid);
@@ -172,6 +192,22 @@ impl RevisionKey {
             Some(before) => RevisionFact::Compared(Arc::new(template_changes(&before.template, &failing.template))),
         }))
     }
+}
+
+/// The workload and its revisions: two requests. Of a workload with more revisions, or one that is not the pods', nothing is said.
+async fn read_limit_changes(client: &Client, resource: &str, name: &str, key: &RevisionKey) -> kube::Result<Fact> {
+    let none = || Ok(Fact::LimitChanges(Arc::default()));
+    let path = |resource: &str| format!("/apis/apps/v1/namespaces/{}/{resource}", key.namespace);
+    let Some(workload) = get_at::<ManagedWorkload>(client, &path(resource), name).await? else { return none() };
+    let selection = Selection { page_size: REVISIONS, labels: Some(workload.labels()), ..Selection::default() };
+    let collection =
+        Collection::new(client.clone(), &path(key.resource), selection, Decoder::json(|json: Box<RawValue>| json));
+    let mut revisions = Vec::new();
+    let see = |json: Box<RawValue>| revisions.extend(RevisionObject::from_json(json.get().as_bytes()));
+    if !collection.for_each(REVISIONS as usize, see).await? {
+        return none();
+    }
+    Ok(Fact::LimitChanges(Arc::new(key.limit_changes(revisions.iter(), &workload))))
 }
 
 /// The nodes. None if there are too many.
@@ -202,6 +238,14 @@ async fn claim(client: &Client, namespace: &str, name: &str) -> kube::Result<Fac
             .await
             .unwrap_or_default();
     Ok(Fact::Claim(Arc::new(ClaimFacts::of(&claim, class, is_complete.then_some(&volumes)))))
+}
+
+/// The preemptions in a namespace.
+async fn preemptions(client: &Client, namespace: &str) -> kube::Result<Fact> {
+    let NamespaceEvents { events, .. } = list_events(client, namespace, Listed::Preempted).await?;
+    let mut preemptions = Preemptions::default();
+    events.iter().filter_map(|watched| watched.event.as_deref()).for_each(|event| preemptions.add(event));
+    Ok(Fact::Preemptions(Arc::new(preemptions)))
 }
 
 /// The pods of a namespace that use ports of their nodes.

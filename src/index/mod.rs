@@ -397,9 +397,14 @@ impl Index {
     /// Another pod that uses a host port of this one. It is named if the view selects it.
     #[must_use]
     pub fn port_holder(&self, id: ViewId, pod: &Pod) -> Option<PortHolder> {
-        let view = self.views.get(id)?;
-        let is_selected = |uid| self.pods.get(&uid).is_some_and(|entry| view.contains(entry.label_set));
-        self.port_holders.holder(pod, is_selected)
+        self.port_holders.holder(pod, |uid| self.selects_pod(id, uid))
+    }
+
+    /// Whether a pod exists, and a view selects it.
+    #[must_use]
+    pub fn selects_pod(&self, id: ViewId, uid: Uid) -> bool {
+        let view = self.views.get(id);
+        view.is_some_and(|view| self.pods.get(&uid).is_some_and(|entry| view.contains(entry.label_set)))
     }
 
     /// Whether an owner has any pod.

@@ -50,6 +50,7 @@ fn later() -> Timestamp {
 fn event(container: &str, reason: &str, message: &str, count: u32, first: Timestamp, last: Timestamp) -> Event {
     Event {
         involved: InvolvedObject { kind: "Pod".into(), container: container.into(), ..InvolvedObject::default() },
+        related: None,
         reason: reason.into(),
         message: message.into(),
         count,
@@ -302,6 +303,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             };
             Event {
                 involved: InvolvedObject { container: container.into(), ..InvolvedObject::default() },
+                related: None,
                 reason: reason.into(),
                 message,
                 count,

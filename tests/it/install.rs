@@ -19,7 +19,7 @@ use kube::{
 };
 use orchestr::{api::Orchestr, version::version_and_revision};
 use orchestr_testbed::{Answer, ControlPlane, Kubelet, Options, ServiceAccountAccess, eventually};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
 use crate::{
@@ -213,6 +213,16 @@ fn the_optional_role_grants_no_more_than_it_says() {
     let expected = OPTIONAL_RIGHTS
         .map(|(group, resource, verb)| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]}));
     assert_eq!(rules, expected);
+}
+
+#[test]
+fn the_optional_rules_grant_no_more_than_they_say() {
+    let text = include_str!("../../deploy/components/workload-history/rules.yaml");
+    let operations: Value = serde_yaml::from_str(text).unwrap();
+    let rule = |resources: &[&str], verb: &str| json!({"apiGroups": ["apps"], "resources": resources, "verbs": [verb]});
+    let expected = [rule(&["deployments"], "get"), rule(&["replicasets", "controllerrevisions"], "list")];
+    let added = expected.map(|rule| json!({"op": "add", "path": "/rules/-", "value": rule}));
+    assert_eq!(operations, json!(added));
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ impl Answer {
 /// How long the operator may take until it has seen all events. Later, some of them would be too old to prove a cause.
 const AGREED: Duration = Duration::from_secs(60);
 /// The objects of the file that is scanned.
-const OF_FILE: &str = "pods,jobs,cronjobs,replicasets,controllerrevisions,nodes,events,persistentvolumeclaims,persistentvolumes,storageclasses";
+const OF_FILE: &str = "pods,jobs,cronjobs,deployments,statefulsets,daemonsets,replicasets,controllerrevisions,nodes,events,persistentvolumeclaims,persistentvolumes,storageclasses";
 /// Commands at a time. They wait for the logs of nodes that do not exist.
 const CONCURRENT: usize = 6;
 
@@ -104,7 +104,8 @@ async fn the_operator_and_all_commands_give_one_answer() {
     agrees("scan", &|| scanned(&["--kubeconfig", kubeconfig])).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.json");
-    let objects = env.plane.kubectl(&["get", OF_FILE, "-A", "-o", "json"], None).await.unwrap();
+    let objects =
+        env.plane.kubectl(&["get", OF_FILE, "-A", "-o", "json", "--show-managed-fields"], None).await.unwrap();
     fs::write(&file, objects.stdout).unwrap();
     agrees("scan -f", &|| scanned(&["-f", file.to_str().unwrap()])).await;
 

@@ -71,6 +71,18 @@ rules:
   verbs: [create, patch]
 {{- end }}
 
+{{/* Which limit a workload had before, and who changed it. deploy/components/workload-history says more. */}}
+{{- define "orchestr.workloadHistory" -}}
+{{- if .Values.rbac.workloadHistory }}
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [replicasets, controllerrevisions]
+  verbs: [list]
+{{- end }}
+{{- end }}
+
 {{/* An environment variable for each flag of the operator that is set: podLogReads is ORCHESTR_POD_LOG_READS. */}}
 {{- define "orchestr.env" -}}
 {{- range $name, $value := .Values.operator }}

@@ -79,8 +79,11 @@ pub(super) async fn read_events(reader: &Reader<'_>, subject: &Subject) -> (Vec<
 /// claims may not be read is not noted: the scheduler's words remain.
 pub(super) async fn read_placement(reader: &Reader<'_>, view: &mut ClusterView) -> bool {
     let mut is_any = false;
-    let is_placement =
-        |own: &Question| matches!(own, Question::Nodes | Question::Claim { .. } | Question::PortHolders(_));
+    // Jobs, revisions and events are read before.
+    let is_placement = |own: &Question| {
+        use Question::{Claim, LimitChanges, Nodes, PortHolders, Preemptions};
+        matches!(own, LimitChanges { .. } | Nodes | Claim { .. } | Preemptions(_) | PortHolders(_))
+    };
     while let Some(question) = view.next_question(is_placement) {
         is_any = true;
         let Ok((_permit, _)) = reader.begin().await else { break };

@@ -257,20 +257,30 @@ async fn read_from(
     }
 }
 
+/// How often is read what verdicts ask for, since an answer may lead to another question: a revision that sets the memory limit of
+/// a container that is OOM-killed, to what the limit was before.
+const ROUNDS: usize = 3;
+
 /// Reads the Jobs that decide whether failed pods are problems, and the events that may explain problems. Returns notes
 /// about what could not be read.
 async fn read_world(source: &Source, collector: &mut Collector) -> Vec<String> {
     let mut notes = Vec::new();
     collector.judge();
     let jobs = collector.needed_jobs();
-    collector.view.read(std::iter::empty(), Instant::now());
-    while collector.view.is_reading() {
-        match collector.view.next().await {
-            // The requests that follow might take as long.
-            Some(Note::JobsFailed) => break,
-            Some(note @ Note::CronJobsDenied) => notes.push(note.as_str().to_owned()),
-            _ => {}
+    'rounds: for _ in 0..ROUNDS {
+        collector.view.read(std::iter::empty(), Instant::now());
+        if !collector.view.is_reading() {
+            break;
         }
+        while collector.view.is_reading() {
+            match collector.view.next().await {
+                // The requests that follow might take as long.
+                Some(Note::JobsFailed) => break 'rounds,
+                Some(note @ Note::CronJobsDenied) => notes.push(note.as_str().to_owned()),
+                _ => {}
+            }
+        }
+        collector.judge();
     }
     let unread = jobs.iter().filter(|job| !collector.view.has_answer(job)).count();
     if unread > 0 {

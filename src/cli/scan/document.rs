@@ -188,6 +188,9 @@ fn add_object(collector: &mut Collector, object: &RawValue) {
             match kind {
                 "Job" => _ = decode(object).map(|job| file.add_job(job)),
                 "CronJob" => _ = decode(object).map(|cron_job| file.add_cron_job(cron_job)),
+                "Deployment" => _ = decode(object).map(|own| file.add_workload("deployments", own)),
+                "StatefulSet" => _ = decode(object).map(|own| file.add_workload("statefulsets", own)),
+                "DaemonSet" => _ = decode(object).map(|own| file.add_workload("daemonsets", own)),
                 "ReplicaSet" | "ControllerRevision" => {
                     let revision = RevisionObject::from_json(object.get().as_bytes());
                     _ = revision.map(|revision| file.revisions.insert((namespace, name), revision));
@@ -198,7 +201,12 @@ fn add_object(collector: &mut Collector, object: &RawValue) {
                 }
                 "StorageClass" => _ = decode(object).map(|class| file.classes.insert(name, class)),
                 "PersistentVolume" => _ = decode(object).map(|volume| file.add_volume(&volume)),
-                "Event" => _ = decode(object).map(|event| view.add_event(event)),
+                "Event" => {
+                    _ = decode(object).map(|event| {
+                        file.add_event(&event);
+                        view.add_event(event);
+                    });
+                }
                 _ => is_used = false,
             }
             collector.add_other_object(kind, is_used);

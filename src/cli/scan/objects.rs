@@ -6,9 +6,10 @@ use k8s_openapi::api::batch::v1::CronJob;
 
 use crate::{
     diagnosis::{
-        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, NodeObject, RevisionObject,
-        VolumeObject, WorkloadObject,
+        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, FreeVolumes, ManagedWorkload, NodeObject,
+        Preemptions, RevisionObject, VolumeObject, WorkloadObject,
     },
+    events::WatchedEvent,
     facts::{Answer, Fact, JobFact, JobKey, Question},
 };
 
@@ -19,12 +20,16 @@ pub(super) struct FileObjects {
     cron_jobs: HashMap<String, CronJob>,
     /// The ReplicaSets and ControllerRevisions by namespace and name.
     pub(super) revisions: HashMap<(String, String), RevisionObject>,
+    /// By resource, namespace and name.
+    workloads: HashMap<(&'static str, String, String), ManagedWorkload>,
     nodes: Option<ClusterNodes>,
     /// By namespace and name.
     pub(super) claims: HashMap<(String, String), ClaimObject>,
     /// By name.
     pub(super) classes: HashMap<String, ClassObject>,
     volumes: Option<FreeVolumes>,
+    /// By namespace.
+    preemptions: HashMap<String, Preemptions>,
 }
 
 impl FileObjects {
@@ -33,6 +38,12 @@ impl FileObjects {
             spec.template = None;
         }
         self.jobs.insert(JobKey::of(&job), job);
+    }
+
+    pub(super) fn add_workload(&mut self, resource: &'static str, workload: ManagedWorkload) {
+        let [namespace, name] =
+            [&workload.metadata.namespace, &workload.metadata.name].map(|text| text.clone().unwrap_or_default());
+        self.workloads.insert((resource, namespace, name), workload);
     }
 
     pub(super) fn add_cron_job(&mut self, cron_job: CronJob) {
@@ -47,6 +58,12 @@ impl FileObjects {
         self.volumes.get_or_insert_default().add(volume);
     }
 
+    pub(super) fn add_event(&mut self, event: &WatchedEvent) {
+        if let Some(event) = event.event.as_deref().filter(|event| event.reason == "Preempted") {
+            self.preemptions.entry(event.involved.namespace.clone()).or_default().add(event);
+        }
+    }
+
     /// What the file says. It need not contain all that the cluster has.
     pub(super) fn answer(&self, question: &Question) -> Answer {
         let fact = match question {
@@ -59,10 +76,19 @@ impl FileObjects {
                     (Some(failing), before) => key.compare(failing, before),
                 };
             }
+            Question::LimitChanges { workload: (resource, name), revision } => {
+                let revisions = self.revisions.iter().filter(|((namespace, _), _)| *namespace == revision.namespace);
+                let workload = self.workloads.get(&(*resource, revision.namespace.clone(), name.clone()));
+                let changes = |own| revision.limit_changes(revisions.map(|(_, revision)| revision), own);
+                workload.map(|own| Fact::LimitChanges(Arc::new(changes(own))))
+            }
             Question::Nodes => self.nodes.as_ref().map(|nodes| Fact::Nodes(Arc::new(nodes.clone()))),
             Question::Claim { namespace, name } => {
                 let claim = self.claims.get(&(namespace.clone(), name.to_string()));
                 claim.map(|claim| Fact::Claim(Arc::new(self.claim(claim))))
+            }
+            Question::Preemptions(namespace) => {
+                self.preemptions.get(namespace).map(|own| Fact::Preemptions(Arc::new(own.clone())))
             }
             _ => None,
         };

@@ -40,6 +40,7 @@ fn event(kind: WorkloadKind, name: &str, message: &str, first: i64) -> Event {
     };
     Event {
         involved,
+        related: None,
         reason: "FailedCreate".to_owned(),
         message: message.to_owned(),
         count: 1,

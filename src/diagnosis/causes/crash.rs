@@ -180,14 +180,28 @@ fn other_limit(case: &Case<'_>, container: Container<'_>) -> Option<String> {
             format!("; {says}")
         });
     }
-    let until = || revision.created.map(|created| until(created, case.now)).unwrap_or_default();
-    match limits.before.as_deref()? {
-        "" if !limit.is_empty() => Some(format!("; the revision before set none{}", until())),
-        before if quantity(before)? > quantity(limit)? => {
-            Some(format!("; the limit was {before} in the revision before{}", until()))
-        }
-        _ => None,
+    let is_lowered =
+        |before: &str| before.is_empty() || quantity(before).is_some_and(|before| Some(before) > quantity(limit));
+    if limit.is_empty() || limits.before.as_deref().is_some_and(|before| !is_lowered(before)) {
+        return None;
     }
+    let changes = case.world.limit_changes(case.pod);
+    let change = changes.as_ref().and_then(|changes| changes.get(container.status.name.as_str()));
+    // The healthy revision before is known without the right to read what has changed.
+    let (which, before, at) = match (&limits.before, change) {
+        (Some(before), _) => ("the revision before", before, revision.created),
+        (None, Some(change)) => ("an earlier revision", change.before.as_ref()?, change.at),
+        (None, None) => return None,
+    };
+    let was = match before.as_str() {
+        "" => format!("; {which} set none"),
+        before if is_lowered(before) => format!("; the limit was {before} in {which}"),
+        _ => return None,
+    };
+    let until = at.map(|at| until(at, case.now)).unwrap_or_default();
+    let manager = change.and_then(|change| change.by.as_ref());
+    let by = manager.map(|manager| format!(", and the field manager {manager} has set this one")).unwrap_or_default();
+    Some(format!("{was}{until}{by}"))
 }
 
 /// For example `, until 14:02:10Z`. No duration, which would change the sentence again and again.

@@ -24,6 +24,7 @@ use super::{
         messages::first_of,
         one_line::{MESSAGE_LIMIT, one_line},
         port_holders::{NamedHolder, PortHolder},
+        preemptions::Preempted,
     },
     Case, Found,
     exclusions::{Exclusion, Shown, decide, exclusions, lacking, may_show_more},
@@ -35,6 +36,9 @@ const READ_LIMIT: usize = 4 * MESSAGE_LIMIT;
 const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
 /// The volume controller repeats an event at least every five minutes.
 const CURRENT: SignedDuration = SignedDuration::from_mins(15);
+/// How long after a pod was created the events about preemptions are read again. An API server deletes events after an hour by
+/// default, and what an event has said must not be lost then.
+const RECENT: SignedDuration = SignedDuration::from_mins(30);
 /// How many terms of a node selector, and how many alternatives of a node affinity, a sentence names.
 const TERMS: usize = 3;
 const ALTERNATIVES: usize = 2;
@@ -104,9 +108,13 @@ fn of_message(message: &str, case: &Case<'_>) -> Found {
             let resources = resources(&exclusions);
             let what = if nodes == 1 { format!("free {resources}") } else { format!("enough free {resources}") };
             let largest = shown.resources.map(|largest| format!("; {largest}")).unwrap_or_default();
-            let requested =
-                requested(pod, &exclusions).map(|requested| format!("the pod requests {requested}{largest}"));
-            let detail = reasons_after(requested.as_ref());
+            let preempted = preempted(case).unwrap_or_default();
+            let requested = requested(pod, &exclusions)
+                .map(|requested| format!("the pod requests {requested}{largest}{preempted}"));
+            let detail = match &requested {
+                None if !preempted.is_empty() => format!("{reasons}{preempted}"),
+                requested => reasons_after(requested.as_ref()),
+            };
             format!("{among} {} {what}: {detail}", verb("lacks", "has"))
         }
         Cause::Taints => {
@@ -143,6 +151,17 @@ fn of_message(message: &str, case: &Case<'_>) -> Found {
         _ => format!("none of {nodes} nodes fits: {}", reasons_after(shown.all().as_ref())),
     };
     Found::new(cause, sentence).based_on(Basis::State)
+}
+
+/// Which pod was preempted, so that this one was created in its place.
+fn preempted(case: &Case<'_>) -> Option<String> {
+    let is_recent = case.pod.created.is_some_and(|created| case.now.duration_since(created) < RECENT);
+    let Preempted { victim, by } = case.world.preempted(case.pod, is_recent)?;
+    let by = match by {
+        Some(by) => format!("{by} of a higher priority"),
+        None => "a pod of a higher priority that is not shown here".to_owned(),
+    };
+    Some(format!(", and {victim} was preempted by {by}"))
 }
 
 /// How much the pod requests of the resources that nodes lack, for example `2 cpu and 6Gi memory`.

@@ -89,6 +89,7 @@ fn app() -> ContainerSpec {
 fn event(reason: &str, message: &str, count: u32, first: i64, last: i64) -> Event {
     Event {
         involved: InvolvedObject { kind: "Pod".to_owned(), container: "app".to_owned(), ..InvolvedObject::default() },
+        related: None,
         reason: reason.to_owned(),
         message: message.to_owned(),
         count,

@@ -16,6 +16,7 @@ fn event(uid: u128, reason: &str, message: &str, count: u32) -> Event {
             container: "app".to_owned(),
             ..InvolvedObject::default()
         },
+        related: None,
         reason: reason.to_owned(),
         message: message.to_owned(),
         count,

@@ -17,7 +17,7 @@ pub(super) struct Case {
     files: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const CASES: [Case; 12] = [
+pub(super) const CASES: [Case; 14] = [
     Case { name: "defaults", values: "", overlays: &["."], files: &[] },
     Case { name: "some namespaces", values: "operator: {namespaces: [shop]}", overlays: &["namespaced"], files: &[] },
     Case {
@@ -66,6 +66,18 @@ pub(super) const CASES: [Case; 12] = [
         name: "what shows why no node takes a pod",
         values: "rbac: {nodesAndVolumes: true}",
         overlays: &[".", "components/nodes-and-volumes"],
+        files: &[],
+    },
+    Case {
+        name: "who changed a limit",
+        values: "rbac: {workloadHistory: true}",
+        overlays: &[".", "components/workload-history"],
+        files: &[],
+    },
+    Case {
+        name: "who changed a limit, in some namespaces",
+        values: "{rbac: {workloadHistory: true}, operator: {namespaces: [shop]}}",
+        overlays: &["namespaced", "components/workload-history"],
         files: &[],
     },
     Case {

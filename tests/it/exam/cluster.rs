@@ -149,8 +149,8 @@ async fn create(plane: &ControlPlane, client: &Client, object: &Value) {
     plane.put(&key, stored.to_string()).await.unwrap();
 }
 
-const SET_BY_THE_SERVER: [&str; 5] =
-    ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
+const SET_BY_THE_SERVER: [&str; 6] =
+    ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"];
 
 /// Waits until the operator has processed everything that was created before.
 pub async fn until_watching(env: &TestEnv, scenarios: &[Scenario]) {

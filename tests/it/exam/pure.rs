@@ -9,8 +9,8 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 use orchestr::{
     diagnosis::{
-        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, Facts, FreeVolumes, Health, RevisionObject,
-        TemplateChanges, assess, template_changes,
+        ClaimFacts, ClaimObject, ClassObject, ClassReading, ClusterNodes, Facts, FreeVolumes, Health, LimitChanges,
+        ManagedWorkload, Preemptions, RevisionObject, TemplateChanges, assess, limit_changes, template_changes,
     },
     events::{Event, WatchedEvent},
     index::Index,
@@ -36,6 +36,8 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
     let pod = scenario.objects.iter().find(|object| object["kind"] == "Pod")?;
     let pod = from_json(&pod.to_string()).unwrap();
     let mut events: Vec<_> = scenario.events.iter().filter_map(decode).collect();
+    let mut preemptions = Preemptions::default();
+    events.iter().for_each(|event| preemptions.add(event));
     let claims = pod.requirements.as_deref().map(|own| own.claims.first().to_vec()).unwrap_or_default();
     let uid = pod.uid.to_string();
     let is_about = |event: &Event| match event.involved.kind.as_str() {
@@ -51,9 +53,19 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
         index.apply(Box::new(from_json(&object.to_string()).unwrap()), now);
     }
     let port_holder = index.port_holder(view, &pod);
-    let revision = template(scenario, &pod);
+    let preempted = preemptions.before(&pod, |uid| index.selects_pod(view, uid));
+    let (revision, limit_changes) = (template(scenario, &pod), limits(scenario, &pod));
     let (nodes, claims) = (Some(cluster_nodes()), claim_facts(scenario));
-    let facts = Facts { events: events.into(), port_holder, revision, nodes, claims, ..Facts::default() };
+    let facts = Facts {
+        events: events.into(),
+        port_holder,
+        preempted,
+        revision,
+        limit_changes,
+        nodes,
+        claims,
+        ..Facts::default()
+    };
     let answer = match assess(&pod, &facts, &settings.thresholds, now).health {
         Health::Healthy | Health::Settling => None,
         Health::Problem(finding) => Some(Answer {
@@ -112,10 +124,8 @@ fn claim_facts(scenario: &Scenario) -> Vec<(ArcStr, Arc<ClaimFacts>)> {
 
 /// The pod template of the pod's ReplicaSet, compared with that of an earlier one if it has a pod.
 fn template(scenario: &Scenario, pod: &Pod) -> Option<Arc<TemplateChanges>> {
-    let decode = |object: &Value| RevisionObject::from_json(object.to_string().as_bytes()).unwrap();
-    let revisions: Vec<_> = scenario.objects.iter().filter(|own| own["kind"] == "ReplicaSet").map(decode).collect();
-    let own =
-        revisions.iter().find(|own| pod.controller.as_ref().is_some_and(|controller| controller.uid == own.uid))?;
+    let revisions = revisions(scenario);
+    let own = own(&revisions, pod)?;
     let has_pod = |revision: &&RevisionObject| {
         let pods = scenario.objects.iter().filter(|object| object["kind"] == "Pod");
         pods.into_iter().any(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == revision.uid)
@@ -126,6 +136,23 @@ fn template(scenario: &Scenario, pod: &Pod) -> Option<Arc<TemplateChanges>> {
         None => TemplateChanges::of_one(&own.template),
     };
     Some(Arc::new(changes))
+}
+
+/// How the memory limits of the pod's ReplicaSet came about, if the scenario has its Deployment.
+fn limits(scenario: &Scenario, pod: &Pod) -> Option<Arc<LimitChanges>> {
+    let deployment = scenario.objects.iter().find(|object| object["kind"] == "Deployment")?;
+    let deployment: ManagedWorkload = serde_json::from_value(deployment.clone()).unwrap();
+    let revisions = revisions(scenario);
+    Some(Arc::new(limit_changes(own(&revisions, pod)?, revisions.iter(), &deployment)))
+}
+
+fn revisions(scenario: &Scenario) -> Vec<RevisionObject> {
+    let replica_sets = scenario.objects.iter().filter(|own| own["kind"] == "ReplicaSet");
+    replica_sets.map(|own| RevisionObject::from_json(own.to_string().as_bytes()).unwrap()).collect()
+}
+
+fn own<'r>(revisions: &'r [RevisionObject], pod: &Pod) -> Option<&'r RevisionObject> {
+    revisions.iter().find(|own| pod.controller.as_ref().is_some_and(|controller| controller.uid == own.uid))
 }
 
 /// Decodes an event as the operator's watch does.

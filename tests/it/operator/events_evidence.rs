@@ -9,18 +9,18 @@ use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
     runtime::watcher,
 };
 use orchestr::{
-    api::OrchestrStatus,
+    api::{Cause, OrchestrStatus},
     events::{WatchedEvent, warnings},
     watch::{WatchUpdate, list_watch::ListWatch},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    pod_statuses::{ago, controlled_by, healthy, not_ready},
+    pod_statuses::{ago, controlled_by, crash_looping, healthy, merge, not_ready},
     proxy::{ProxiedRequest, Proxy, ProxyAction, SETTLE_TIME},
     support::TIMEOUT,
     test_env::{TestEnv, condition, listed, watch_all},
@@ -184,6 +184,44 @@ async fn lists_the_events_of_one_pod_of_each_owner_at_a_start() {
     assert_eq!(lists.len(), 2, "{lists:?}");
     let cart = format!("involvedObject.uid={}", env.uid("cart").await);
     assert!(lists.contains(&(false, Some("100"), Some(&cart))), "{lists:?}");
+}
+
+/// The liveness probe of `cart` kills it in each run. Of `web`, which ends alike, only an event in another namespace says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cause_outlives_its_events_and_concerns_only_their_own_pod() {
+    let (env, evil) = (TestEnv::new("outlived").await, TestEnv::new("evil").await);
+    let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10, "failureThreshold": 3});
+    let app = json!({"name": "app", "image": "app:1", "livenessProbe": probe});
+    let mut status = crash_looping(6);
+    let last = &mut status["containerStatuses"][0]["lastState"]["terminated"];
+    (last["reason"], last["startedAt"], last["finishedAt"]) = (json!("Error"), json!(ago(125)), json!(ago(65)));
+    for pod in ["cart", "web"] {
+        env.pod_with(pod, json!({"spec": {"containers": [app]}}), status.clone()).await;
+    }
+    let words = "Container app failed liveness probe, will be restarted";
+    let kill = json!({"type": "Normal", "reason": "Killing", "message": words, "firstTimestamp": ago(95), "lastTimestamp": ago(95)});
+    env.warn("cart", "kill", kill.clone()).await;
+    let mut forged = warning(&evil.namespace, "web", &env.uid("web").await, "kill");
+    merge(&mut forged, &kill);
+    evil.create::<Event>(forged).await;
+    env.object("cluster", watch_all()).await;
+    let causes = |status: &OrchestrStatus| {
+        let cause = |pod: &str| status.problematic_pods.iter().find(|own| own.name == pod).map(|own| own.cause);
+        [cause("cart"), cause("web")]
+    };
+    let expected = [Some(Cause::LivenessProbe), Some(Cause::Signal)];
+    let operator = env.operator().start();
+    env.until("the list of events has proved it", |status| causes(status) == expected).await;
+    operator.stop().await;
+
+    env.api::<Event>().delete("cart.kill", &DeleteParams::default()).await.unwrap();
+    let _operator = env.operator().start();
+    env.patch_object("cluster", json!({"spec": {"report": {"maxPods": 7}}})).await;
+    let status = env.until("it follows the spec", |status| status.observed_generation == Some(2)).await;
+    assert_eq!(causes(&status), expected);
+    env.set_status("web", healthy()).await;
+    let status = env.until("the other is well", |status| listed(status) == ["cart"]).await;
+    assert_eq!(causes(&status)[0], expected[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

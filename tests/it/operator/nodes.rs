@@ -29,24 +29,24 @@ async fn rig_node(env: &TestEnv) {
 }
 
 /// Creates a pod about which the scheduler says this.
-async fn pending(env: &TestEnv, name: &str, spec: Value, reason: &str) {
+pub(super) async fn pending(env: &TestEnv, name: &str, metadata: Value, spec: Value, reason: &str) {
     let message = format!(
         "0/1 nodes are available: 1 {reason}. preemption: 0/1 nodes are available: 1 Preemption is not helpful."
     );
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastTransitionTime": ago(600)});
-    let changes =
-        json!({"metadata": {"creationTimestamp": ago(600)}, "spec": merged(json!({"nodeName": null}), &spec)});
+    let metadata = merged(json!({"creationTimestamp": ago(600)}), &metadata);
+    let changes = json!({"metadata": metadata, "spec": merged(json!({"nodeName": null}), &spec)});
     env.pod_with(name, changes, json!({"phase": "Pending", "conditions": [condition]})).await;
 }
 
 async fn pods(env: &TestEnv) {
     let requests = |requests: Value| json!({"containers": [{"name": "app", "image": "app:1", "resources": {"requests": requests}}]});
-    pending(env, "blocked", json!({}), "node(s) had untolerated taint(s)").await;
-    pending(env, "cpus", requests(json!({"cpu": "999"})), "Insufficient cpu").await;
-    pending(env, "gpus", requests(json!({"nvidia.com/gpu": "5"})), "Insufficient nvidia.com/gpu").await;
+    pending(env, "blocked", json!({}), json!({}), "node(s) had untolerated taint(s)").await;
+    pending(env, "cpus", json!({}), requests(json!({"cpu": "999"})), "Insufficient cpu").await;
+    pending(env, "gpus", json!({}), requests(json!({"nvidia.com/gpu": "5"})), "Insufficient nvidia.com/gpu").await;
     let selector = json!({"nodeSelector": {"label": "someLabel"}});
-    pending(env, "label", selector, "node(s) didn't match Pod's node affinity/selector").await;
+    pending(env, "label", json!({}), selector, "node(s) didn't match Pod's node affinity/selector").await;
 }
 
 /// The sentences about the pods, once they are these.
@@ -116,7 +116,7 @@ async fn names_the_missing_class_of_a_claim_after_three_requests() {
     env.set_status_of::<PersistentVolumeClaim>("redis-pvc", json!({"phase": "Pending"})).await;
     let volumes = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "redis-pvc"}}]});
     for pod in ["redis-0", "redis-1"] {
-        pending(&env, pod, volumes.clone(), "pod has unbound immediate PersistentVolumeClaims").await;
+        pending(&env, pod, json!({}), volumes.clone(), "pod has unbound immediate PersistentVolumeClaims").await;
     }
     let proxy = Proxy::start(env.client.clone()).await;
     env.object("mine", watch_all()).await;

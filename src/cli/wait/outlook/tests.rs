@@ -57,7 +57,15 @@ fn crashed(restarts: i32, ran: i64, exit_code: i32) -> Value {
 fn event(reason: &str, message: &str, last: i64) -> Event {
     let involved = InvolvedObject { kind: "Pod".to_owned(), ..InvolvedObject::default() };
     let last = Some(now() - SignedDuration::from_secs(last));
-    Event { involved, reason: reason.to_owned(), message: message.to_owned(), count: 3, first: last, last }
+    Event {
+        involved,
+        related: None,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        count: 3,
+        first: last,
+        last,
+    }
 }
 
 /// The pod as it is seen now, of which an earlier version was seen when it started.

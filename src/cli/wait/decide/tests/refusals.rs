@@ -14,6 +14,7 @@ fn refused(message: &str) -> Workload {
 fn event(uid: &str, message: &str, first: i64, last: i64) -> Event {
     Event {
         involved: InvolvedObject { kind: "X".to_owned(), uid: uid.to_owned(), ..InvolvedObject::default() },
+        related: None,
         reason: "FailedCreate".to_owned(),
         message: message.to_owned(),
         count: 2,
