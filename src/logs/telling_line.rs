@@ -41,14 +41,17 @@ fn find(text: &str) -> Option<&str> {
     found.map(|(_, line)| line)
 }
 
-/// Whether a line says only what an earlier one said, such as `Error: failed to start` at the end of many programs.
+/// Whether a line says only what an earlier one said, such as `Error: failed to start` at the end of many programs, or an exception
+/// whose message the earlier one contains.
 fn repeats(earlier: &str, line: &str) -> bool {
     let head = line.get(..line.floor_char_boundary(HEAD)).unwrap_or_default().to_ascii_lowercase();
     let message = head.rfind("rror: ").and_then(|at| line.get(at + "rror: ".len()..)).unwrap_or(line).trim();
     // The number of a cause.
     let message =
         message.split_once(": ").filter(|(number, _)| is_number(number)).map_or(message, |(_, message)| message).trim();
-    !message.is_empty() && earlier != line && earlier.contains(message)
+    let reason =
+        line.strip_prefix("Caused by: ").and_then(|cause| cause.split_once(": ")).map_or(message, |(_, reason)| reason);
+    !reason.is_empty() && earlier != line && (earlier.contains(message) || earlier.contains(reason))
 }
 
 /// How far into a line its level may end where a later line repeats an earlier one, in bytes.
@@ -69,6 +72,8 @@ enum Expected {
     Nothing,
     /// The next line with a text, such as the message of a Rust panic.
     Message,
+    /// The first of the reasons below an error that ends with a colon, if they are a list.
+    Reasons,
     /// The line `Description:` of Spring Boot, whose next line is the message.
     Description,
     /// The end of a Python traceback: the first line that is not indented.
@@ -79,6 +84,14 @@ enum Expected {
 
 impl Reader {
     fn rank(&mut self, line: &str, next: Option<&str>) -> Option<Rank> {
+        let rank = self.rank_of(line, next);
+        if rank.is_some() && line.trim_end().ends_with(':') && self.expected == Expected::Nothing {
+            self.expected = Expected::Reasons;
+        }
+        rank
+    }
+
+    fn rank_of(&mut self, line: &str, next: Option<&str>) -> Option<Rank> {
         // Of Python: the lines of a group of exceptions.
         let line = line.trim_start().strip_prefix("| ").unwrap_or(line);
         // Of PHP-FPM: what a script has written.
@@ -96,6 +109,12 @@ impl Reader {
             }
             Expected::Causes if is_indented => return Some(Rank::Clear),
             Expected::Causes => self.expected = Expected::Nothing,
+            Expected::Reasons => {
+                self.expected = Expected::Nothing;
+                if is_listed(bare) {
+                    return Some(Rank::Clear);
+                }
+            }
             Expected::Description if bare == "Description:" => {
                 self.expected = Expected::Message;
                 return None;
@@ -107,7 +126,7 @@ impl Reader {
             self.is_harmless = false;
             return None;
         }
-        if is_frame(bare) {
+        if is_frame(bare) || opens_object(bare) {
             return None;
         }
         if is_heading(bare) {
@@ -172,8 +191,21 @@ fn announced(bare: &str, is_indented: bool, next: Option<&str>) -> Option<Expect
 fn is_frame(bare: &str) -> bool {
     const FRAMES: [&str; 7] = ["at ", "... ", "from ", "File \"", "goroutine ", "[signal ", "--- "];
     // A longer number is a time.
-    let is_numbered = || bare.split_once(": ").is_some_and(|(number, _)| number.len() <= 4 && is_number(number));
+    let is_numbered = || {
+        let is_short = |number: &str| number.len() <= 4 && is_number(number);
+        bare.split_once(": ").is_some_and(|(number, rest)| is_short(number) && level(rest).is_none())
+    };
     FRAMES.iter().any(|frame| bare.starts_with(frame)) || bare.starts_with(['^', '~']) || is_numbered()
+}
+
+/// `1) ` or `- ` before the first of several reasons.
+fn is_listed(bare: &str) -> bool {
+    bare.starts_with("- ") || bare.split_once(") ").is_some_and(|(number, _)| is_number(number))
+}
+
+/// The first line of an object, such as `err: {`: the line above it has the message.
+fn opens_object(bare: &str) -> bool {
+    bare.trim_end().ends_with(['{', '[']) && !bare.contains(' ') || bare.trim_end().ends_with(": {")
 }
 
 fn is_number(text: &str) -> bool {
@@ -220,8 +252,8 @@ fn is_of_errno(bare: &str) -> bool {
 
 /// The message of an exception, above its stack trace or with its type.
 fn is_exception(bare: &str, next: &str) -> bool {
-    // Of .NET: what led to the exception above, which has it in its own message.
-    if bare.starts_with("---> ") {
+    // What led to the exception above, which has it in its own message, what else went wrong, and the files that required a module.
+    if ["---> ", "Suppressed: ", "- "].iter().any(|begins| bare.starts_with(begins)) {
         return false;
     }
     let is_frame_of_stack = |line: &str| line.starts_with([' ', '\t']) && line.trim_start().starts_with("at ");
@@ -231,9 +263,16 @@ fn is_exception(bare: &str, next: &str) -> bool {
     is_type(kind) || is_frame_of_stack(next) || is_head_of_stack(next) || bare.starts_with("Caused by: ")
 }
 
-/// Whether this is the name of the type of an exception.
+/// Whether this is the name of the type of an exception, such as `kafka.errors.NoBrokersAvailable`.
 fn is_type(name: &str) -> bool {
-    !name.contains(' ') && ["Error", "Exception", "Rejection"].iter().any(|end| name.ends_with(end))
+    let is_of_errors = |path: &str| path.split('.').any(|part| ["errors", "exceptions", "exc"].contains(&part));
+    let is_in_package = || name.rsplit_once('.').is_some_and(|(path, own)| is_capitalized(own) && is_of_errors(path));
+    let ends = ["Error", "Exception", "Rejection"];
+    !name.contains([' ', '/']) && (ends.iter().any(|end| name.ends_with(end)) || is_in_package())
+}
+
+fn is_capitalized(word: &str) -> bool {
+    word.starts_with(|letter: char| letter.is_ascii_uppercase())
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::value::RawValue;
 
+use super::words::is_of_time;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// Error, fatal, panic or critical.
@@ -52,8 +54,17 @@ pub(super) fn of_klog(line: &str) -> Option<Level> {
     }
 }
 
-/// `[E 2026-11-23 10:11:12.123 ServerApp] …` of Jupyter and Tornado, `E: …` of Debian's tools.
+/// `[E 2026-11-23 10:11:12.123 ServerApp] …` of Jupyter and Tornado, `E: …` of Debian's tools, and
+/// `2026-11-23 10:11:12.123456: E core/server.cc:74] …` of TensorFlow.
 fn of_letter(line: &str) -> Option<Level> {
+    if let Some((time, rest)) = line.split_once(": ")
+        && time.len() > 8
+        && time.chars().all(is_of_time)
+        && rest.get(1..2) == Some(" ")
+        && let Some(level) = of_name(rest.get(..1)?)
+    {
+        return Some(level);
+    }
     let (letter, after) = match line.strip_prefix('[') {
         Some(rest) => (rest.get(..1)?, rest.get(1..)?),
         None => (line.get(..1)?, line.get(1..)?),
@@ -80,8 +91,8 @@ fn of_value(value: &str) -> Option<Level> {
 }
 
 fn of_name(name: &str) -> Option<Level> {
-    const ERRORS: &str = "error err eror fatal ftl panic pnc critical crit emerg emergency alert severe fail e f dpanic \
-                          errored failure";
+    const ERRORS: &str = "error err eror abort fatal ftl panic pnc critical crit emerg emergency alert severe fail e f \
+                          dpanic errored failure";
     const LOWER: &str = "info inf information warn warning wrn debug dbg dbug trace trc trce notice note system log hint \
                          detail statement i w d verbose";
     let is = |names: &str| names.split_whitespace().any(|known| known.eq_ignore_ascii_case(name));
@@ -105,8 +116,8 @@ fn of_head(line: &str) -> Option<(Level, usize)> {
         let end = start + word.len();
         from = end;
         let (before, after) = (head.get(..start)?, line.get(end..)?);
-        // Single letters are too common.
-        if word.len() > 1
+        // Other single letters are too common.
+        if (word.len() > 1 || before.ends_with('[') && after.starts_with(']') && "EFWID".contains(word))
             && let Some(level) = of_name(word)
             && let Some(begins) = delimited(word, before, after)
         {
@@ -124,13 +135,13 @@ fn delimited(word: &str, before: &str, after: &str) -> Option<usize> {
         return Some(inner.len() - 1);
     }
     let is_between_tabs = before.ends_with('\t') && after.starts_with('\t');
-    let is_before_colon =
-        (before.trim_start_matches([' ', '│']).is_empty() || before.ends_with(": ")) && after.starts_with(':');
+    let is_first = before.trim_start_matches(|letter| letter == '│' || is_of_time(letter)).is_empty();
+    let is_before_colon = (is_first || before.ends_with(": ")) && after.trim_start_matches(' ').starts_with(':');
     if is_between_tabs || is_before_colon {
         return Some(before.len());
     }
     let is_upper = word.bytes().all(|byte| byte.is_ascii_uppercase());
-    let begins = before.is_empty() || before.ends_with([' ', '\t', '[', '<', '(', '|', ':']);
+    let begins = before.is_empty() || before.ends_with([' ', '\t', '[', '<', '(', '|', ':', '/']);
     let ends = after.is_empty() || after.starts_with([' ', '\t', ']', '>', ')', '|', ':', '/', ',']);
     // Nothing follows the value of a field: `Severity: ERROR`.
     let ends = ends && !(after.trim().is_empty() && before.trim_end().ends_with(':'));

@@ -12,28 +12,30 @@ const OF_SHELL: &str = "\
 
 /// Words that report a failure, in lower case.
 const FAILURES: &str = "\
-    command not found| not found|no such | unbound variable|permission denied|bad address|bad directive|bad file|\
-    exec format error|already in use|already exists|already running|connection reset|operation not permitted|\
-    not known|no space left|no route to host|network is unreachable|temporary failure|temporarily unavailable|\
-    too many open files|read-only file system|access denied|accessdenied|cannot |can't |could not |couldn't |\
-    unable to |failed|failure:|invalid |is invalid|illegal |malformed |missing | is missing| are missing| not set|\
+    command not found| not found|no such |no main manifest| unbound variable|permission denied|bad address|\
+    bad directive|bad file|exec format error|already in use|already exists|already running|connection reset|\
+    operation not permitted|not known|no space left|no route to host|network is unreachable|temporary failure|\
+    temporarily unavailable|too many open files|read-only file system|access denied|accessdenied|cannot |can't |\
+    could not |couldn't |unable to |failed|failure:|invalid |is invalid|illegal |malformed |missing | is missing| are missing| not set|\
     not defined|not specified|not provided|not valid|not writable|not readable|not installed|not initialized|\
     not allowed|not permitted|not authorized|not recognized|not a directory|not enough |insufficient |\
-    does not exist|doesn't exist|does not match|doesn't match|does not appear|did not |***: terminated|unauthorized|\
-    forbidden|expired|mismatch|incompatible|rejected| refused|refusing to |refuses to |exceeded|exhausted|giving up|\
-    gave up|out of memory|unrecognized |unexpected |undefined |unknown |no module named|must be |must have |\
-    must install |you must |is required|are required|timed out|i/o timeout|timeout after|timeout exceeded|\
-    timeout expired|timeout occurred|timeout waiting|syntax error|parse error|error: |error while |error loading |\
-    error occurred|error reading|error parsing|fatal: |fatal error|exception: |core dumped|segmentation fault|\
-    segfault|sigsegv|double free|corrupt|assertion |aborted";
+    does not exist|doesn't exist|does not match|doesn't match|does not appear|did not |***: terminated|\
+    unauthorized|forbidden|has expired|have expired|is expired|certificate expired|token expired|license expired|\
+    mismatch|incompatible|rejected| refused|refusing to |refuses to |exceeded|exhausted|is too low|is too small|\
+    is too large|is too old|is too long|giving up|gave up|out of memory|unrecognized |unexpected |undefined |\
+    unknown |no module named|must be |must have |must install |you must |is required|are required|timed out|\
+    i/o timeout|timeout after|timeout exceeded|timeout expired|timeout occurred|timeout waiting|syntax error|\
+    parse error|error: |error while |error loading |error occurred|error reading|error parsing|\
+    configuration error|unavailable|no servers available|fatal: |fatal error|exception: |core dumped|\
+    segmentation fault|segfault|sigsegv|econnrefused|econnreset|enotfound|eaddrinuse|eacces|double free|corrupt|\
+    assertion |aborted";
 
 /// None if the words cannot be indexed. They are constant, so this happens never or always.
 static FAILURE_INDEX: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(FAILURES.split('|')).ok());
 
-/// The word after `Error` at the beginning of a line, such as in `Error from server (Forbidden)`.
-const AFTER_ERROR: &str = "\
-    from|in|while|when|during|occurred|loading|connecting|reading|opening|parsing|starting|creating|initializing";
+/// The word after `Error` at the beginning of a line, such as in `Error from server (Forbidden)`, if it is no verb.
+const AFTER_ERROR: &str = "from|in|while|when|during|occurred";
 
 /// What only says that the program ends, or where to read more. It follows the line that says why.
 const FAREWELLS: &str = "\
@@ -42,7 +44,7 @@ const FAREWELLS: &str = "\
     exception in worker process|program will exit|due to fatal error|application startup failed. exiting|\
     could not create the java virtual machine|command failed with exit code|(see previous errors)|\
     ihost instance is stopping|kernel pid terminated|error is not recoverable|aborted (core dumped)|failed at the |\
-    make: *** |lifecycle script |error: command failed|elifecycle";
+    make: *** |lifecycle script |error: command failed|elifecycle|errors found in configuration|total time: ";
 
 /// How a line begins that advises what to do. It follows the line that says why.
 const ADVICE: &str = "\
@@ -80,9 +82,9 @@ pub(super) fn report_failure(line: &str) -> bool {
     if is_harmless(&line) {
         return false;
     }
-    let mut words = line.split_whitespace();
-    let begins =
-        words.next() == Some("error") && words.next().is_some_and(|next| any_of(AFTER_ERROR, |word| word == next));
+    let mut words = line.trim_start_matches(is_of_time).split_whitespace();
+    let is_verb = |next: &str| next.ends_with("ing") || any_of(AFTER_ERROR, |word| word == next);
+    let begins = words.next() == Some("error") && words.next().is_some_and(is_verb);
     let reports = |found: Match| {
         let words = line.get(found.range()).unwrap_or_default();
         !is_part(&line, found.start(), words) && !is_counted(&line, found.start(), words)
@@ -121,14 +123,16 @@ fn is_counted(line: &str, at: usize, words: &str) -> bool {
             .strip_suffix(none)
             .is_some_and(|rest| !rest.ends_with(|letter: char| letter.is_alphanumeric() || letter == '.'))
     });
-    // Such as in `0 tests failed`.
-    let is_zero = before.rsplit(' ').nth(1) == Some("0");
+    // Such as in `0 tests failed` and `no failed tasks or missing files`.
+    let is_zero = before.rsplit(' ').nth(1) == Some("0") || before.rsplit(' ').take(4).any(|word| word == "no");
     is_none || is_zero || any_of("=0|: 0|=[]|: []|=false", |none| after.starts_with(none))
 }
 
 /// Whether the words of a line say nothing about a failure of the program. In lower case.
 fn is_harmless(line: &str) -> bool {
     is_request(line)
+        || is_passed_test(line)
+        || line.rsplit_once(':').is_some_and(|(_, number)| number.split_whitespace().next() == Some("0"))
         || any_of(" ok| done| passed", |end| line.ends_with(end))
         || any_of(HANDLED, |words| line.contains(words))
         || any_of(OF_PEOPLE, |begins| line.starts_with(begins))
@@ -137,6 +141,16 @@ fn is_harmless(line: &str) -> bool {
 /// A line about a request to a server, whose path may contain any word. In lower case.
 fn is_request(line: &str) -> bool {
     line.contains(" http/1.") || line.contains(" http/2")
+}
+
+/// Whether a letter may be a part of the time before a message.
+pub(super) fn is_of_time(letter: char) -> bool {
+    letter.is_ascii_digit() || "-/:.,+TtZz ".contains(letter)
+}
+
+/// Such as `ok 14 - refuses an invalid token`, of TAP.
+fn is_passed_test(line: &str) -> bool {
+    line.strip_prefix("ok ").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
 }
 
 /// Whether a line only says that the program ends, or where to read more.
@@ -153,7 +167,14 @@ pub(super) fn is_farewell(line: &str) -> bool {
         || line.ends_with("[error] aborting");
     let message = line.strip_prefix('[').and_then(|line| line.split_once("] ")).map_or(&*line, |(_, message)| message);
     let is_json = line.starts_with('{') && line.ends_with('}') && !line.starts_with("{\"kernel pid");
+    // `BuildMaster startup failed`, and `Command [check] FAILED !`, which does not say why.
+    let failed = line.trim_end_matches(['.', '!', ' ']).strip_suffix(" failed");
+    let is_only_failed = failed.is_some_and(|what| {
+        let own = what.rsplit(']').next().unwrap_or_default().trim_start_matches(':');
+        own.split_whitespace().count() <= 2 || what.starts_with("command ")
+    });
     is_only_word
+        || is_only_failed
         || line.trim_end_matches('.').ends_with(" initialization failed")
         || any_of(ADVICE, |begins| message.starts_with(begins))
         || any_of(FAREWELLS, |words| line.contains(words) && !is_json)
