@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const PODS: usize = 10_000;
 /// The most pods that fail at the same time, and the budget for the peak resident memory, in MiB.
 const MOST_FAILURES: usize = 5_000;
-const FAILURES_BUDGET: f64 = 32.0;
+const FAILURES_BUDGET: f64 = 48.0;
 /// The number of pods that a tenant makes.
 const LARGE_PODS: usize = 600;
 /// Bytes in a long line.

@@ -22,7 +22,7 @@ const PODS: usize = 10_000;
 const RATES: [usize; 4] = [0, 2_000, 20_000, 100_000];
 /// The rate that has a budget, and that budget in MiB.
 const BUDGETED_RATE: usize = 20_000;
-const BUDGET: f64 = 4.0;
+const BUDGET: f64 = 6.0;
 
 pub async fn run(flags: &Flags) -> Outcome {
     let mut figures = Figures::new("events")?;

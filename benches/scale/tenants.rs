@@ -18,7 +18,7 @@ const PODS: usize = 10_000;
 /// Objects per namespace.
 const PER_NAMESPACE: usize = 20;
 /// The budget for the peak resident memory of 1,000 objects over the same failing pods, in MiB.
-const BUDGET: f64 = 96.0;
+const BUDGET: f64 = 128.0;
 /// How many objects of the largest size there are, and the bytes of labels of each. The API server stores the name of each
 /// label again in `managedFields`.
 const LARGE_OBJECTS: usize = 200;
