@@ -5,7 +5,9 @@ go 1.26.0
 
 tool k8s.io/kubernetes/cmd/kube-apiserver
 
-require k8s.io/kubernetes v1.30.14
+require (
+	k8s.io/kubernetes v1.30.14
+)
 
 require (
 	cloud.google.com/go/compute/metadata v0.2.3 // indirect

@@ -5,7 +5,9 @@ go 1.26.0
 
 tool k8s.io/kubernetes/cmd/kube-apiserver
 
-require k8s.io/kubernetes v1.32.13
+require (
+	k8s.io/kubernetes v1.32.13
+)
 
 require (
 	cel.dev/expr v0.18.0 // indirect

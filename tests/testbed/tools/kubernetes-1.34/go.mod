@@ -5,7 +5,9 @@ go 1.26.0
 
 tool k8s.io/kubernetes/cmd/kube-apiserver
 
-require k8s.io/kubernetes v1.34.4
+require (
+	k8s.io/kubernetes v1.34.4
+)
 
 require (
 	cel.dev/expr v0.24.0 // indirect
