@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     proxy::{ProxiedRequest, Proxy},
-    support::TIMEOUT,
+    support::{TIMEOUT, streams_lists},
     test_env::{TestEnv, watch_with},
 };
 
@@ -58,7 +58,8 @@ async fn shares_one_watch_between_a_thousand_objects() {
     let _operator = env.operator().through(&proxy).whole_cluster().start();
 
     wait_for_counts(&env, 0).await;
-    assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1, "one list and watch in one");
+    let requests = proxy.count(ProxiedRequest::is_of_pods);
+    assert!(requests == 1 || !streams_lists(), "one list and watch in one, not {requests}");
     assert_eq!(pod_watches(&env).await, watches + 1);
 
     // One pod of each failing workload recovers. Only the objects that select it are written.
@@ -69,7 +70,7 @@ async fn shares_one_watch_between_a_thousand_objects() {
     let concerned = (0..OBJECTS).filter(|&index| selection(index).2 > 0).count();
     let written = proxy.count(ProxiedRequest::is_status_write) - writes;
     assert!((concerned..=2 * concerned).contains(&written), "{written} writes for {concerned} objects");
-    assert_eq!(proxy.count(ProxiedRequest::is_of_pods), 1);
+    assert_eq!(proxy.count(ProxiedRequest::is_of_pods), requests);
 }
 
 /// Waits until every object has the counts of its own selection, after this many pods of each failing workload have

@@ -1,6 +1,6 @@
 //! Invalid specs, and the spec that pauses the object.
 
-use orchestr_testbed::eventually;
+use orchestr_testbed::{eventually, kubernetes_minor};
 use serde_json::{Value, json};
 
 use crate::support::TIMEOUT;
@@ -99,6 +99,8 @@ async fn reports_invalid_specs_that_the_schema_accepts() {
     for (index, (spec, _)) in accepted.iter().enumerate() {
         env.object(&format!("accepted-{index}"), watch_with(spec.clone())).await;
     }
+    // Kubernetes 1.30 refuses the status of an object whose spec its schema refuses: see docs/install.md.
+    let old = if kubernetes_minor() > 30 { &old[..] } else { &[] };
     for (index, (spec, _)) in old.iter().enumerate() {
         env.old_object(&format!("old-{index}"), json!({}), watch_with(spec.clone()), json!(null)).await;
     }

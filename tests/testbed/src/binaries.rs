@@ -80,6 +80,8 @@ const fn old_api_server(folder: &'static str, go_mod: &'static str, go_sum: &'st
 /// How many builds run at the same time: one links while the other compiles. Each takes up to 2 GiB.
 const CONCURRENT_BUILDS: usize = 2;
 
+/// The minor version of the API server in [`CONTROL_PLANE`].
+const NEWEST: u32 = 36;
 /// The environment variable that selects the version of the API server: one of [`OLD_API_SERVERS`]; the newest by default.
 const VERSION: &str = "ORCHESTR_TEST_KUBERNETES";
 
@@ -210,6 +212,13 @@ pub async fn helm() -> Result<PathBuf> {
 pub(crate) async fn prometheus() -> Result<PathBuf> {
     build_all().await;
     PROMETHEUS.built().await.map(Path::to_owned)
+}
+
+/// The minor version of the API server.
+#[must_use]
+pub fn kubernetes_minor() -> u32 {
+    let version = env::var(VERSION).unwrap_or_default();
+    version.strip_prefix("1.").and_then(|minor| minor.parse().ok()).unwrap_or(NEWEST)
 }
 
 /// The older API server that [`VERSION`] names.

@@ -40,7 +40,7 @@ mod wait;
 pub use access::{KubectlOutput, ServiceAccountAccess};
 pub use alertmanager::Alertmanager;
 pub use backup::Backup;
-pub use binaries::{Binaries, binaries, build_all, helm, kubectl};
+pub use binaries::{Binaries, binaries, build_all, helm, kubectl, kubernetes_minor};
 pub use control_plane::{ControlPlane, Options};
 pub use earlier::{EARLIER, earlier_version};
 pub use error::{Error, Result};

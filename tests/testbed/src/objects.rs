@@ -15,6 +15,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::binaries::kubernetes_minor;
+
 /// The time `seconds` ago, in the format of the API.
 pub fn ago(seconds: i64) -> String {
     let time = Timestamp::now() - SignedDuration::from_secs(seconds);
@@ -169,12 +171,15 @@ pub fn restarted(seconds: i64) -> Value {
     status
 }
 
-/// The status of a Job that completed this many seconds ago.
+/// The status of a Job that completed this many seconds ago. A Job without a success policy has the first of these conditions since
+/// Kubernetes 1.31.
 pub fn completed(seconds: i64) -> Value {
     let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": ago(seconds)});
+    let kinds = ["SuccessCriteriaMet", "Complete"].into_iter().skip(usize::from(kubernetes_minor() < 31));
+    let conditions: Vec<_> = kinds.map(condition).collect();
     json!({
         "startTime": ago(2 * seconds + 60), "completionTime": ago(seconds), "active": 0, "succeeded": 1, "failed": 1,
-        "uncountedTerminatedPods": {}, "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        "uncountedTerminatedPods": {}, "conditions": conditions,
     })
 }
 
