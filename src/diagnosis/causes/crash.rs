@@ -190,7 +190,7 @@ fn other_limit(case: &Case<'_>, container: Container<'_>) -> Option<String> {
     // The healthy revision before is known without the right to read what has changed.
     let (which, before, at) = match (&limits.before, change) {
         (Some(before), _) => ("the revision before", before, revision.created),
-        (None, Some(change)) => ("an earlier revision", change.before.as_ref()?, change.at),
+        (None, Some(change)) => ("the revision before", change.before.as_ref()?, change.at),
         (None, None) => return None,
     };
     let was = match before.as_str() {

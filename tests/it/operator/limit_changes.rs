@@ -77,7 +77,7 @@ async fn names_the_limit_before_and_who_changed_it() {
         env.wait_for_status(object, "it names both", |status| {
             let [incident] = &status.incidents[..] else { return false };
             let (before, until) =
-                incident.message.split_once("; the limit was 256Mi in an earlier revision, until ").unwrap_or_default();
+                incident.message.split_once("; the limit was 256Mi in the revision before, until ").unwrap_or_default();
             before.ends_with("limit 24Mi")
                 && until.ends_with("Z, and the field manager capacity-rebalancer has set this one")
         })
