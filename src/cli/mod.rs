@@ -18,6 +18,9 @@ mod webhook;
 mod workload;
 mod yaml;
 
+#[cfg(fuzzing)]
+pub use scan::{scan_bytes, scan_protobuf};
+
 use std::{
     env,
     ffi::{OsStr, OsString},

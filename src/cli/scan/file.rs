@@ -16,6 +16,9 @@ use crate::cli::{
     yaml::{NotYaml, YamlAsJson},
 };
 
+#[cfg(fuzzing)]
+use crate::diagnosis::Thresholds;
+
 use super::{
     collector::Collector,
     document::{Document, Reading},
@@ -71,6 +74,49 @@ pub(super) fn scan_file(path: &Path, flags: &ScanFlags, filter: Filter) -> Resul
     collector.judge();
     flags.since.into_iter().for_each(|since| collector.leave_out_older(since));
     Ok(Scanned { context: None, collector, logs: Logs::default(), hints: Hints::new(), notes: Vec::new() })
+}
+
+/// For the fuzzer of tests/fuzz: everything between the bytes of a file and the text of each format.
+#[cfg(fuzzing)]
+pub fn scan_bytes(bytes: &[u8]) {
+    let mut collector = Collector::of_file(Thresholds::default(), Timestamp::UNIX_EPOCH, Filter::default());
+    if read(bytes, &mut collector, &mut |_| {}).is_ok() {
+        write_all(collector);
+    }
+}
+
+/// For the fuzzer: the same for a page of pods in protobuf.
+#[cfg(fuzzing)]
+pub fn scan_protobuf(bytes: &[u8]) {
+    let mut collector = Collector::of_file(Thresholds::default(), Timestamp::UNIX_EPOCH, Filter::default());
+    let pods = crate::pods::read_page(bytes).unwrap_or_default().into_iter().filter_map(|watched| watched.pod.ok());
+    pods.for_each(|pod| collector.add_pod(*pod));
+    write_all(collector);
+}
+
+#[cfg(fuzzing)]
+fn write_all(mut collector: Collector) {
+    use crate::render::{
+        Format,
+        agent::{self, Part},
+        write,
+    };
+    collector.judge();
+    let scanned = Scanned { context: None, collector, logs: Logs::default(), hints: Hints::new(), notes: Vec::new() };
+    let document = super::scanned::Results::one(scanned).document();
+    for format in [
+        Format::Text { log_lines: 5 },
+        Format::Json,
+        Format::Yaml,
+        Format::Html,
+        Format::Markdown,
+        Format::Junit,
+        Format::Github,
+    ] {
+        assert!(write(&document, format).is_ok(), "{format:?}");
+    }
+    let answer = agent::answer(&document, &Part::Problems { after: None }, Timestamp::UNIX_EPOCH).to_string();
+    assert!(answer.len() <= agent::LIMIT + 1_000, "{}", answer.len());
 }
 
 /// Reads pods into the collector; `progress` is called after each object with the number of objects.

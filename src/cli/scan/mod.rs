@@ -19,6 +19,8 @@ use crate::render::{document::Document, numbers::counted_in_groups as counted};
 use super::Failure;
 use cluster::{scan_cluster, scan_clusters};
 use file::scan_file;
+#[cfg(fuzzing)]
+pub use file::{scan_bytes, scan_protobuf};
 use filter::{Filter, LabelSelector, Namespaces};
 pub(super) use flags::ScanFlags;
 use flags::{INCOMPLETE, PROBLEMS};
