@@ -22,13 +22,14 @@ use crate::{
 };
 
 /// The pages with commands that other tests run, or that cannot be run here.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
     ("docs/install.md", "chart::guide"),
     ("docs/receivers/custom.md", "alerts::custom renders and sends the samples"),
     ("README.md", "the tests below, and wait::outputs"),
     ("deploy/chart/README.md", "docs/install.md has the same command"),
     ("CONTRIBUTING.md", "needs the tests themselves"),
     ("docs/releasing.md", "needs tags and a registry; release:: builds one"),
+    ("docs/reliability.md", ".ci/run has a fault run, and .ci/long the fuzzer"),
 ];
 
 /// What each script begins with.
