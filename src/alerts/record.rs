@@ -97,7 +97,8 @@ fn on_delivered(state: &mut WebhookStatus, sent: &Notification, now: Timestamp) 
             AlertPhase::Resolving => named(&sent.resolved),
             AlertPhase::Firing => {
                 let is_repeated = alert.refused_at.is_none() && (alert.sent_at.is_some() || !alert.began_elsewhere);
-                repeats_all && is_repeated || named(&sent.ongoing)
+                // Of what an answer in a thread lists, the channel was not sent anything.
+                repeats_all && is_repeated || sent.thread.is_none() && named(&sent.ongoing)
             }
         };
         if is_sent {
@@ -177,21 +178,25 @@ mod tests {
             let incident = |key: &&str| Incident { key: (*key).into(), ..Incident::default() };
             keys.iter().map(|key| Alert { incident: incident(key), ..Alert::default() }).collect()
         };
-        for (kind, omitted, repeats_all) in [
-            (MessageKind::Repeat, 2, true),
-            (MessageKind::Repeat, 0, false),
-            (MessageKind::Firing, 2, false),
-            (MessageKind::Resolved, 0, false),
+        for (kind, omitted, thread, repeats_all) in [
+            (MessageKind::Repeat, 2, None, true),
+            (MessageKind::Repeat, 0, None, false),
+            (MessageKind::Firing, 2, None, false),
+            (MessageKind::Resolved, 0, None, false),
+            // The channel does not see what an answer in a thread lists.
+            (MessageKind::Resolved, 0, Some("1.2"), false),
         ] {
             let (started, resolved, ongoing) = (named(&["b", "f"]), named(&["d"]), named(&["e"]));
-            let sent = Notification { kind, omitted, started, resolved, ongoing, ..message(now) };
+            let is_repeated = thread.is_none();
+            let thread = thread.map(str::to_owned);
+            let sent = Notification { kind, omitted, started, resolved, ongoing, thread, ..message(now) };
             // Each alert's phase, the phase that follows, and whether the alert counts as sent.
             let alerts = [
                 ("a", Announcing, Announcing, false),
                 ("b", Announcing, Firing, true),
                 ("c", Resolving, Resolving, false),
                 ("d", Resolving, Resolved, true),
-                ("e", Firing, Firing, true),
+                ("e", Firing, Firing, is_repeated),
                 ("f", Queued, Queued, false),
                 ("g", Firing, Firing, repeats_all),
             ];

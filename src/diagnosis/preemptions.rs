@@ -4,6 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    api::is_object_name,
     events::Event,
     pods::{Pod, Uid},
 };
@@ -54,11 +55,14 @@ impl Preemptions {
             return;
         };
         let by = match event.related.as_deref() {
-            Some(pod) if pod.kind == "Pod" && !pod.name.is_empty() => Preemptor::Pod {
-                uid: Uid::from_text(&pod.uid),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-            },
+            // Whoever may create events can write anything into them.
+            Some(pod) if pod.kind == "Pod" && is_object_name(&pod.name) && is_object_name(&pod.namespace) => {
+                Preemptor::Pod {
+                    uid: Uid::from_text(&pod.uid),
+                    namespace: pod.namespace.clone(),
+                    name: pod.name.clone(),
+                }
+            }
             _ => Preemptor::Other,
         };
         self.0.push(Preemption { at, victim: event.involved.name.clone(), by });
@@ -69,8 +73,8 @@ impl Preemptions {
         }
     }
 
-    /// The preempted pod in whose place this one was created. Only these pods are named as the reason.
-    pub fn before(&self, pod: &Pod, may_name: impl Fn(Uid) -> bool) -> Option<Preempted> {
+    /// The preempted pod in whose place this one was created. Only these pods, by namespace and UID, are named as the reason.
+    pub fn before(&self, pod: &Pod, may_name: impl Fn(&str, Uid) -> bool) -> Option<Preempted> {
         let created = pod.created?;
         let grace = SignedDuration::from_secs(pod.termination_grace.unwrap_or(GRACE).into());
         let is_before = |at: Timestamp| {
@@ -80,7 +84,7 @@ impl Preemptions {
         let preemptions = self.0.iter().filter(|own| is_before(own.at) && replaces(pod, &own.victim));
         let Preemption { victim, by, .. } = preemptions.max_by_key(|own| own.at)?;
         let by = match by {
-            Preemptor::Pod { uid, namespace, name } if may_name(*uid) => {
+            Preemptor::Pod { uid, namespace, name } if *uid != pod.uid && may_name(namespace, *uid) => {
                 Some(if *namespace == pod.namespace.as_str() { name.clone() } else { format!("{namespace}/{name}") })
             }
             _ => None,
@@ -164,7 +168,7 @@ mod tests {
             ("kafka-0", 111, ("kafka-0", "kafka"), false),
             ("kafka-0", -81, ("kafka-0", "kafka"), false),
         ] {
-            let found = of(&[preempted(victim, second, BATCH)]).before(&pod(name, owner), |_| true);
+            let found = of(&[preempted(victim, second, BATCH)]).before(&pod(name, owner), |_, _| true);
             assert_eq!(found.is_some(), is_found, "{victim} at {second} before {name}");
         }
     }
@@ -178,7 +182,7 @@ mod tests {
         ];
         let found = |events: &[Event], may_name| {
             let found =
-                of(events).before(&pod("kafka-0", "kafka"), |uid| may_name && uid == Uid::from_text("7")).unwrap();
+                of(events).before(&pod("kafka-0", "kafka"), |_, uid| may_name && uid == Uid::from_text("7")).unwrap();
             assert_eq!(found.victim, "kafka-0");
             found.by
         };
@@ -187,6 +191,19 @@ mod tests {
         assert_eq!(found(&events, false), None);
         assert_eq!(found(&[preempted("kafka-0", 70, ("PodGroup", "shop", "train"))], true), None);
         assert_eq!(found(&[Event { related: None, ..preempted("kafka-0", 70, BATCH) }], true), None);
+    }
+
+    #[test]
+    fn a_forged_preemptor_is_not_named() {
+        let found = |by: (&str, &str, &str), uid: &str| {
+            let pod = Pod { uid: Uid::from_text(uid), ..pod("kafka-0", "kafka") };
+            let may_name = |namespace: &str, _: Uid| namespace == "ops";
+            of(&[preempted("kafka-0", 70, by)]).before(&pod, may_name).unwrap().by
+        };
+        assert_eq!(found(BATCH, "1").as_deref(), Some("ops/batch"));
+        assert_eq!(found(BATCH, "7"), None, "the pod itself");
+        assert_eq!(found(("Pod", "payments", "batch"), "1"), None, "another namespace than that of the UID");
+        assert_eq!(found(("Pod", "ops", "ledger-0 (owner: bob, call 555), which is broken"), "1"), None);
     }
 
     #[test]

@@ -208,8 +208,8 @@ impl World for Known<'_> {
         let question = Question::Preemptions(pod.namespace.to_string());
         let kept = if may_be_news { None } else { self.reads.borrow_mut().keep(&question, self.now).cloned() };
         let Fact::Preemptions(preemptions) = kept.or_else(|| self.ask(question))? else { return None };
-        let may_name = |uid| match self.judge {
-            Judge::Object(_) => self.index.selects_pod(self.view, uid),
+        let may_name = |namespace: &str, uid| match self.judge {
+            Judge::Object(_) => self.index.selects_pod_in(self.view, namespace, uid),
             Judge::Command { .. } => true,
         };
         preemptions.before(pod, may_name)

@@ -194,7 +194,29 @@ impl RevisionKey {
     }
 }
 
-/// The workload and its revisions: two requests. Of a workload with more revisions, or one that is not the pods', nothing is said.
+/// The revisions of a workload, of at most [`OBJECT_LIMIT`] bytes of JSON in all: decoded, they take up to nine times as many.
+struct Revisions {
+    kept: Vec<RevisionObject>,
+    /// How many bytes there is room for. Absent if one did not fit.
+    room: Option<usize>,
+}
+
+impl Revisions {
+    fn new() -> Self {
+        Self { kept: Vec::new(), room: Some(OBJECT_LIMIT) }
+    }
+
+    fn add(&mut self, json: &str) {
+        self.room = self.room.and_then(|room| room.checked_sub(json.len()));
+        match self.room {
+            Some(_) => self.kept.extend(RevisionObject::from_json(json.as_bytes())),
+            None => self.kept.clear(),
+        }
+    }
+}
+
+/// The workload and its revisions: two requests. Of a workload with more or larger revisions, or one that is not the pods', nothing is
+/// said.
 async fn read_limit_changes(client: &Client, resource: &str, name: &str, key: &RevisionKey) -> kube::Result<Fact> {
     let none = || Ok(Fact::LimitChanges(Arc::default()));
     let path = |resource: &str| format!("/apis/apps/v1/namespaces/{}/{resource}", key.namespace);
@@ -202,12 +224,12 @@ async fn read_limit_changes(client: &Client, resource: &str, name: &str, key: &R
     let selection = Selection { page_size: REVISIONS, labels: Some(workload.labels()), ..Selection::default() };
     let collection =
         Collection::new(client.clone(), &path(key.resource), selection, Decoder::json(|json: Box<RawValue>| json));
-    let mut revisions = Vec::new();
-    let see = |json: Box<RawValue>| revisions.extend(RevisionObject::from_json(json.get().as_bytes()));
-    if !collection.for_each(REVISIONS as usize, see).await? {
+    let mut revisions = Revisions::new();
+    let is_complete = collection.for_each(REVISIONS as usize, |json: Box<RawValue>| revisions.add(json.get())).await?;
+    if !is_complete || revisions.room.is_none() {
         return none();
     }
-    Ok(Fact::LimitChanges(Arc::new(key.limit_changes(revisions.iter(), &workload))))
+    Ok(Fact::LimitChanges(Arc::new(key.limit_changes(revisions.kept.iter(), &workload))))
 }
 
 /// The nodes. None if there are too many.
@@ -264,4 +286,28 @@ async fn list<K: Resource<DynamicType = ()>, T: DeserializeOwned + Send + 'stati
 ) -> kube::Result<bool> {
     let (path, decoder) = (K::url_path(&(), None), Decoder::json(|object: T| object));
     Collection::new(client.clone(), &path, Selection::default(), decoder).for_each(limit, see).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whoever may create ReplicaSets can give them the labels of a workload, and arguments that take far more memory than JSON.
+    #[test]
+    fn revisions_that_are_large_in_all_are_not_kept() {
+        let revision = |args: usize| {
+            let container = json!({"name": "app", "args": vec![""; args]});
+            json!({"metadata": {"name": "cart"}, "spec": {"template": {"spec": {"containers": [container]}}}})
+                .to_string()
+        };
+        let mut revisions = Revisions::new();
+        (0..10).for_each(|_| revisions.add(&revision(1_000)));
+        assert_eq!((revisions.kept.len(), revisions.room.is_some()), (10, true));
+        (0..64).for_each(|_| revisions.add(&revision(100_000)));
+        assert_eq!((revisions.kept.len(), revisions.room), (0, None));
+        revisions.add(&revision(1));
+        assert_eq!((revisions.kept.len(), revisions.room), (0, None));
+    }
 }

@@ -407,6 +407,13 @@ impl Index {
         view.is_some_and(|view| self.pods.get(&uid).is_some_and(|entry| view.contains(entry.label_set)))
     }
 
+    /// The same, if the pod is in this namespace.
+    #[must_use]
+    pub fn selects_pod_in(&self, id: ViewId, namespace: &str, uid: Uid) -> bool {
+        let is_in = |entry: &Entry| self.label_sets.namespace(entry.label_set) == namespace;
+        self.pods.get(&uid).is_some_and(is_in) && self.selects_pod(id, uid)
+    }
+
     /// Whether an owner has any pod.
     #[must_use]
     pub(crate) fn has_pods_of(&self, namespace: &str, kind: &str, name: &str) -> bool {

@@ -24,14 +24,16 @@ const SHORTEST_TEXT: usize = 120;
 const EVIDENCE: usize = 3;
 /// What did not prove a cause that is Unknown.
 const CHECKED: &str = "the pod, its owner and their events";
+const OF_FILE: &str = "the pod, and what the file says about its owner and events";
 const ALSO_LOGS: &str = "the pod, its owner, their events, the objects that it refers to, its node, and the log";
 
 /// Which part of a document is the answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// The incidents after the one of this cursor.
+    /// The incidents after the one of this cursor, in a cluster or in a file.
     Problems {
         after: Option<String>,
+        is_of_file: bool,
     },
     Explanation,
     /// The logs of the pod that is explained, or of one container.
@@ -49,7 +51,9 @@ pub(crate) fn answer(document: &Document, part: &Part, now: Timestamp) -> Value 
     let as_of = as_of.or(document.explanation.as_ref().map(|explanation| explanation.time.0)).unwrap_or(now);
     answer.insert("asOf".to_owned(), json!(as_of));
     match part {
-        Part::Problems { after } => return problems(document, after.as_deref(), answer),
+        Part::Problems { after, is_of_file } => {
+            return problems(document, after.as_deref(), if *is_of_file { OF_FILE } else { CHECKED }, answer);
+        }
         Part::Explanation => answer.extend(explanation(document)),
         Part::Log { container } => answer.extend(log(document, container.as_deref())),
         Part::History => answer.extend(history(document)),
@@ -62,7 +66,7 @@ pub(crate) fn answer(document: &Document, part: &Part, now: Timestamp) -> Value 
 }
 
 /// A page of incidents, the most recent first.
-fn problems(document: &Document, after: Option<&str>, mut answer: Map<String, Value>) -> Value {
+fn problems(document: &Document, after: Option<&str>, checked: &str, mut answer: Map<String, Value>) -> Value {
     let mut not_seen: Vec<String> = Vec::new();
     for section in document.sections() {
         let context = section.context.as_ref().map(|context| format!("{context}: ")).unwrap_or_default();
@@ -83,7 +87,7 @@ fn problems(document: &Document, after: Option<&str>, mut answer: Map<String, Va
     let mut size = length(&answer);
     let mut shown: Vec<Value> = Vec::new();
     for entry in &entries[begin..] {
-        let mut incident = incident(entry.incident);
+        let mut incident = incident(entry.incident, checked);
         if let Some(context) = &entry.section.context {
             incident.insert("context".to_owned(), context.clone().into());
         }
@@ -116,9 +120,9 @@ fn position(entry: &Entry<'_>) -> String {
     format!("{:016x}-{}-{context}", i64::MAX - second, entry.incident.key)
 }
 
-fn incident(incident: &Incident) -> Map<String, Value> {
+fn incident(incident: &Incident, checked: &str) -> Map<String, Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(incident) else { return Map::new() };
-    mark(&mut fields, CHECKED);
+    mark(&mut fields, checked);
     fields
 }
 
@@ -177,7 +181,7 @@ fn outcome(outcome: &Outcome) -> Value {
         End::TimedOut | End::Unfinished => ("InProgress", None),
     };
     let troubles = troubles.iter().map(|(trouble, pod)| {
-        let mut fields = incident(trouble);
+        let mut fields = incident(trouble, CHECKED);
         fields.insert("status".to_owned(), pod.status.clone().into());
         fields.insert("evidence".to_owned(), json!(pod.evidence));
         let logs: Vec<_> = pod.container_issues.iter().map(|issue| issue.logs.as_str()).collect();
@@ -312,7 +316,7 @@ mod tests {
     }
 
     fn page(document: &Document, after: Option<&str>) -> Value {
-        answer(document, &Part::Problems { after: after.map(str::to_owned) }, now())
+        answer(document, &Part::Problems { after: after.map(str::to_owned), is_of_file: false }, now())
     }
 
     fn of_many(count: usize, message: &str) -> Document {

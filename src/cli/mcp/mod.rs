@@ -18,7 +18,11 @@ use rmcp::{
     transport::{async_rw::AsyncRwTransport, stdio},
 };
 use serde_json::{Map, Value};
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    task::spawn_blocking,
+    time::timeout,
+};
 
 use crate::version::version_and_revision;
 
@@ -110,12 +114,18 @@ impl Server {
         let hanging = |_| Failure::new("too many calls hang, in a credential plugin perhaps: start the server again");
         let thread = Arc::clone(&self.threads).try_acquire_owned().map_err(hanging)?;
         // A credential plugin or a resolver that hangs blocks its thread: then this thread is given up, and ends with the process.
+        let (_waiting, mut given_up) = oneshot::channel::<()>();
         let answer = spawn_blocking(move || {
             let runtime = runtime()?;
-            let answer = runtime.block_on(async { timeout(TIMEOUT, call.answer()).await });
+            let answer = runtime.block_on(async {
+                tokio::select! {
+                    answer = call.answer() => answer,
+                    _ = &mut given_up => Err(Failure::new("nobody waits for it any more")),
+                }
+            });
             runtime.shutdown_background();
             drop(thread);
-            answer.unwrap_or_else(|_| Err(Failure::new("it takes too long")))
+            answer
         });
         answer.await.map_err(|_| Failure::new("the call ended unexpectedly"))?
     }

@@ -241,7 +241,7 @@ impl Call {
                 ["namespace", "selector", "since"]
                     .into_iter()
                     .try_for_each(|name| text(name).map(|own| line.flag(name, own)))?;
-                part = Part::Problems { after: text("cursor")? };
+                part = Part::Problems { after: text("cursor")?, is_of_file: flags.filename.is_some() };
             }
             Tool::Explain => {
                 line.flag("namespace", text("namespace")?);

@@ -115,7 +115,8 @@ fn write_all(mut collector: Collector) {
     ] {
         assert!(write(&document, format).is_ok(), "{format:?}");
     }
-    let answer = agent::answer(&document, &Part::Problems { after: None }, Timestamp::UNIX_EPOCH).to_string();
+    let answer =
+        agent::answer(&document, &Part::Problems { after: None, is_of_file: true }, Timestamp::UNIX_EPOCH).to_string();
     assert!(answer.len() <= agent::LIMIT + 1_000, "{}", answer.len());
 }
 

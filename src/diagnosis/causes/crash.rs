@@ -188,11 +188,14 @@ fn other_limit(case: &Case<'_>, container: Container<'_>) -> Option<String> {
     let changes = case.world.limit_changes(case.pod);
     let change = changes.as_ref().and_then(|changes| changes.get(container.status.name.as_str()));
     // The healthy revision before is known without the right to read what has changed.
-    let (which, before, at) = match (&limits.before, change) {
-        (Some(before), _) => ("the revision before", before, revision.created),
-        (None, Some(change)) => ("the revision before", change.before.as_ref()?, change.at),
+    let (before, at) = match (&limits.before, change) {
+        (Some(before), Some(change)) if change.before.as_ref() == Some(before) => (before, change.at),
+        (Some(before), _) => (before, revision.created),
+        (None, Some(change)) => (change.before.as_ref()?, change.at),
         (None, None) => return None,
     };
+    let is_older = at.zip(revision.created).is_some_and(|(changed, created)| changed < created);
+    let which = if is_older { "an earlier revision" } else { "the revision before" };
     let was = match before.as_str() {
         "" => format!("; {which} set none"),
         before if is_lowered(before) => format!("; the limit was {before} in {which}"),

@@ -53,7 +53,7 @@ pub fn examine(scenario: &Scenario, now: Timestamp) -> Option<Result> {
         index.apply(Box::new(from_json(&object.to_string()).unwrap()), now);
     }
     let port_holder = index.port_holder(view, &pod);
-    let preempted = preemptions.before(&pod, |uid| index.selects_pod(view, uid));
+    let preempted = preemptions.before(&pod, |namespace, uid| index.selects_pod_in(view, namespace, uid));
     let (revision, limit_changes) = (template(scenario, &pod), limits(scenario, &pod));
     let (nodes, claims) = (Some(cluster_nodes()), claim_facts(scenario));
     let facts = Facts {
