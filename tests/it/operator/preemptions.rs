@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
+use orchestr_testbed::Options;
 use serde_json::json;
 
 use crate::{
@@ -31,7 +32,8 @@ async fn preempted(env: &TestEnv, victim: &str, seconds: i64) {
 
 /// Two pods that lack memory, and the one for which the earlier `kafka-0` was preempted.
 async fn env_with_victim() -> TestEnv {
-    let env = TestEnv::new("preempted").await;
+    // Nodes of other tests would add what the largest of them offers.
+    let env = TestEnv::with_own_plane("preempted", Options::default()).await;
     env.pod("tenant-batch", healthy()).await;
     let app = json!({"name": "app", "image": "app:1", "resources": {"requests": {"memory": "6Gi"}}});
     for owner in ["kafka", "redis"] {
